@@ -1,0 +1,46 @@
+"""What a message is, and how it is shown to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from team_runtime.text import element
+
+TYPES: Final = (
+    "message",
+    "result",
+    "error",
+    "idle",
+    "task_assigned",
+    "plan_request",
+    "plan_decision",
+    "shutdown_request",
+    "shutdown_reply",
+    "notification",
+)
+
+
+@dataclass(frozen=True)
+class Message:
+    """One durable message. Protocol messages are made by the runtime, never parsed from text."""
+
+    id: str
+    sender: str
+    to: str
+    type: str
+    body: str
+    at: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def wakes(self) -> bool:
+        """Whether it is worth a model call of its own; others ride along with the next one."""
+        return self.type != "idle"
+
+
+def render(message: Message) -> str:
+    """The message as text for a model: wrapped and escaped, so that no body can forge another."""
+    attributes = {"from": message.sender, "type": message.type, "id": message.id}
+    return element("team_message", attributes | dict(message.attributes), message.body)

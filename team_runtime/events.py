@@ -1,0 +1,76 @@
+"""The table of events and the log that records them.
+
+An event is one row here and one `emit`; a test keeps both in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from team_runtime.clock import Clock, iso
+
+EVENTS: Final[dict[str, str]] = {
+    "run_started": "A process began a run: session, model, permission mode, workspace.",
+    "run_ended": "The run ended: outcome, turns, tokens.",
+    "agent_spawned": "An agent exists: role, model, task.",
+    "agent_state": "An agent is now working, idle, waiting, stopping or stopped.",
+    "turn_started": "A model call begins: turn number, task.",
+    "turn_ended": "The turn's model call and tools are done: stop reason, tokens, tools.",
+    "tool_started": "A tool call was allowed and begins.",
+    "tool_ended": "A tool call has its result: whether it is an error, seconds.",
+    "permission_denied": "A tool call was refused: rule, origin, reason.",
+    "task_created": "A task was added to the board.",
+    "task_claimed": "A task was claimed: owner, epoch.",
+    "task_completed": "A task was completed: owner, commit.",
+    "task_released": "A task went back to pending: owner, note.",
+    "task_failed": "A task was given up: owner, note.",
+    "plan_submitted": "A plan revision waits for review: request, revision, task, text.",
+    "plan_decided": "A plan revision was decided: decision, by whom, feedback.",
+    "worktree_created": "A worktree and its branch exist: base, target.",
+    "worktree_landed": "A worktree's work is on the target branch: commit, merge.",
+    "worktree_removed": "A worktree's folder is gone: what was rescued.",
+    "message_sent": "A message is durable in a mailbox.",
+    "message_delivered": "A message entered the recipient's conversation.",
+    "api_retry": "A model call failed and will be tried again: cause, delay in seconds.",
+    "quarantined": "A file that could not be read was set aside: where.",
+}
+
+
+class Emit(Protocol):
+    """How code reports an event."""
+
+    def __call__(self, kind: str, agent: str | None = None, **fields: Any) -> None: ...
+
+
+class EventLog:
+    """Builds each event's record once and hands it to every sink, in order.
+
+    Sinks are called on the emitting thread and must be thread-safe and quick.
+    """
+
+    def __init__(self, run: str, clock: Clock) -> None:
+        self.run = run
+        self._clock = clock
+        self._sinks: list[Callable[[dict[str, Any]], None]] = []
+
+    def add(self, sink: Callable[[dict[str, Any]], None]) -> None:
+        """Send every later event to `sink` too."""
+        self._sinks.append(sink)
+
+    def emit(self, kind: str, agent: str | None = None, **fields: Any) -> None:
+        """Record an event of the table. Raises `KeyError` for a kind that has no row."""
+        EVENTS[kind]
+        record = {
+            "ts": iso(self._clock.now()),
+            "run": self.run,
+            "agent": agent,
+            "kind": kind,
+            **fields,
+        }
+        for sink in self._sinks:
+            sink(record)
+
+
+def no_events(kind: str, agent: str | None = None, **fields: Any) -> None:
+    """An `Emit` that records nothing, for code used without a run."""

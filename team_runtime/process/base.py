@@ -1,0 +1,46 @@
+"""What starting a program means. `run.py` beside this file is the only code that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program to run: argv only, in a session and process group of its own."""
+
+    argv: Sequence[str]
+    cwd: Path
+    env: Mapping[str, str]
+    """The whole environment of the child; nothing is inherited."""
+    timeout: float
+    """Seconds, after which the group gets TERM, then KILL."""
+    input: bytes = b""
+    keep: int = 16 * 2**20
+    """Bytes of output kept; the rest is read and dropped, and counted in `Completed.dropped`."""
+    merge: bool = False
+    """Whether stderr goes into the same stream as stdout, in the order written."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """How a program ended. Its process group is gone."""
+
+    status: int
+    """The exit status; negative for a signal."""
+    stdout: bytes
+    stderr: bytes
+    dropped: int = 0
+    timed_out: bool = False
+
+
+class Runner(Protocol):
+    """Runs a program to its end. Raises `ProgramMissing` when it cannot be started."""
+
+    def run(self, command: Command) -> Completed:
+        """The end of `command`. When the program has ended, what it left running in its group is
+        ended too, and a child that keeps the pipe open does not delay the return."""
+        ...

@@ -1,0 +1,47 @@
+"""Cleaning, cutting and quoting text that came from outside."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 controls, but tab and newline
+    "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"  # invisible and bidirectional
+)
+
+
+def scrub(text: str) -> str:
+    """`text` with lone surrogates replaced by `?`, so that it can be encoded as UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def decode(data: bytes) -> str:
+    """`data` as UTF-8; bytes that are not become U+FFFD."""
+    return data.decode("utf-8", "replace")
+
+
+def cut(text: str, limit: int, note: str = "") -> str:
+    """`text` in at most about `limit` characters: head, a line that says what is missing, tail."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit * 2 // 3, limit // 3
+    missing = len(text) - head - tail
+    return f"{text[:head]}\n… [{missing} characters left out{note}] …\n{text[-tail:]}"
+
+
+def one_line(text: str, limit: int = 120) -> str:
+    """`text` on one line for a listing, at most `limit` characters, safe to print."""
+    flat = " ".join(for_terminal(text).split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def for_terminal(text: str) -> str:
+    """`text` without control, invisible and bidirectional characters, so that it shows as it is."""
+    return _CONTROL.sub("\ufffd", scrub(text))
+
+
+def element(tag: str, attributes: dict[str, str], body: str) -> str:
+    """`<tag a="…">body</tag>` with everything escaped, so that no body can close or forge it."""
+    shown = "".join(f' {key}="{escape(scrub(value))}"' for key, value in attributes.items())
+    return f"<{tag}{shown}>{escape(scrub(body), quote=False)}</{tag}>"
