@@ -1,0 +1,260 @@
+"""Starting programs and ending everything they started: the only code that does it.
+
+Both runners do the same, and one contract suite holds them to it. They do not wait for the end of
+the output: a grandchild may hold the pipe for ever. They wait for the program, end what it left in
+its process group, and then read for a moment what is still on its way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Final
+
+import anyio
+
+from team_runtime.clock import SystemClock
+from team_runtime.crossing import Crossing, Stopped
+from team_runtime.errors import ProgramMissing
+from team_runtime.process.base import Command, Completed
+from team_runtime.process.output import Output
+from team_runtime.process.usage import group_lives
+
+GRACE: Final = 1.0
+"""Seconds between TERM and KILL."""
+DRAIN: Final = 0.2
+"""Seconds in which output may still arrive once the program has ended."""
+_TICK: Final = 0.01
+_monotonic: Final = SystemClock().monotonic
+
+
+class BlockingRunner:
+    """Runs programs from plain threads: for the library and the command line."""
+
+    def run(self, command: Command) -> Completed:
+        with _pipes(command) as pipes:
+            with _clear_errors(command):
+                process = subprocess.Popen(
+                    list(command.argv),
+                    cwd=command.cwd,
+                    env=dict(command.env),
+                    stdin=pipes.stdin,
+                    stdout=pipes.out.writer,
+                    stderr=pipes.err.writer,
+                    start_new_session=True,
+                )
+            pipes.close_writers()
+            try:
+                timed_out = _attend(process, pipes, command.timeout)
+            except BaseException:
+                _end_now(process)
+                raise
+            return pipes.completed(process.returncode, timed_out)
+
+
+class LoopRunner:
+    """Runs programs for one agent: started on the event loop's thread, awaited through the
+    agent's crossing, so that stopping the agent ends the program first.
+
+    With `closing`, it runs programs after the stop, within so many seconds each: for the last
+    commit of an agent's work. Raises `Stopped` when they run out.
+    """
+
+    def __init__(self, crossing: Crossing, closing: float | None = None) -> None:
+        self._crossing = crossing
+        self._closing = closing
+
+    def run(self, command: Command) -> Completed:
+        if self._closing is None:
+            return self._crossing.wait(run_on_loop, command)
+        completed = self._crossing.finish(self._closing, run_on_loop, command)
+        if completed is None:
+            raise Stopped
+        return completed
+
+
+async def run_on_loop(command: Command) -> Completed:
+    """`Runner.run` for code that is on the event loop already."""
+    with _pipes(command) as pipes:
+        with _clear_errors(command):
+            process = await anyio.open_process(
+                list(command.argv),
+                cwd=command.cwd,
+                env=dict(command.env),
+                stdin=pipes.stdin,
+                stdout=pipes.out.writer,
+                stderr=pipes.err.writer,
+                start_new_session=True,
+            )
+        pipes.close_writers()
+        timed_out = True
+        try:
+            async with anyio.create_task_group() as readers:
+                for output in pipes.outputs:
+                    readers.start_soon(_read_all, output)
+                with anyio.move_on_after(command.timeout):
+                    await process.wait()
+                    timed_out = False
+                await _end_group(process.pid)
+                status = await process.wait()
+                readers.cancel_scope.deadline = anyio.current_time() + DRAIN
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await _end_group(process.pid)
+                await process.wait()
+            raise
+        return pipes.completed(status, timed_out)
+
+
+@dataclass
+class _Pipes:
+    stdin: IO[bytes] | int
+    out: Output
+    err: Output
+    outputs: list[Output] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outputs = [self.out] if self.err is self.out else [self.out, self.err]
+
+    def close_writers(self) -> None:
+        for output in self.outputs:
+            output.close_writer()
+
+    def completed(self, status: int, timed_out: bool) -> Completed:
+        stderr = b"" if self.err is self.out else self.err.kept()
+        dropped = sum(output.dropped for output in self.outputs)
+        return Completed(status, self.out.kept(), stderr, dropped, timed_out)
+
+
+@contextmanager
+def _pipes(command: Command) -> Iterator[_Pipes]:
+    # Input comes from an unnamed file, so that nobody has to feed a pipe while reading others.
+    with contextlib.ExitStack() as stack:
+        stdin: IO[bytes] | int = subprocess.DEVNULL
+        if command.input:
+            stdin = stack.enter_context(tempfile.TemporaryFile())
+            stdin.write(command.input)
+            stdin.seek(0)
+        out = Output(command.keep)
+        stack.callback(out.close)
+        err = out
+        if not command.merge:
+            err = Output(command.keep)
+            stack.callback(err.close)
+        yield _Pipes(stdin, out, err)
+
+
+@contextmanager
+def _clear_errors(command: Command) -> Iterator[None]:
+    program = str(command.argv[0]) if command.argv else ""
+    try:
+        yield
+    except (OSError, ValueError, IndexError) as error:
+        cause = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        hint = "Nothing was run."
+        if not command.cwd.is_dir():
+            cause = f"its folder {command.cwd} is not there"
+        elif isinstance(error, FileNotFoundError | PermissionError):
+            hint = "Install it or put it on the PATH, and try again."
+        raise ProgramMissing(program, cause, hint) from error
+
+
+def _signal_group(pid: int, number: int) -> None:
+    # On macOS a group of which only the dead are left is a PermissionError.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+async def _end_group(pid: int) -> None:
+    _signal_group(pid, signal.SIGTERM)
+    for _ in range(int(GRACE / _TICK)):
+        if not group_lives(pid):
+            return
+        await anyio.sleep(_TICK)
+    _signal_group(pid, signal.SIGKILL)
+
+
+async def _read_all(output: Output) -> None:
+    while True:
+        await anyio.wait_readable(output.reader)
+        if not output.read():
+            return
+
+
+def _attend(process: subprocess.Popen[bytes], pipes: _Pipes, timeout: float) -> bool:
+    """See the program to its end; returns whether it was ended for taking too long."""
+
+    def exited() -> bool:
+        return process.poll() is not None
+
+    def gone() -> bool:
+        return exited() and not group_lives(process.pid)
+
+    with _Readers(process.pid, pipes.outputs) as readers:
+        timed_out = not readers.pump(timeout, exited)
+        _signal_group(process.pid, signal.SIGTERM)
+        if not readers.pump(GRACE, gone, _TICK):
+            _signal_group(process.pid, signal.SIGKILL)
+        process.wait()
+        readers.pump(DRAIN, lambda: not readers.open)
+    return timed_out
+
+
+def _end_now(process: subprocess.Popen[bytes]) -> None:
+    _signal_group(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)
+    _signal_group(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+class _Readers:
+    """Reads several outputs on the calling thread while it waits for something."""
+
+    def __init__(self, pid: int, outputs: list[Output]) -> None:
+        self.open = len(outputs)
+        self._selector = selectors.DefaultSelector()
+        for output in outputs:
+            self._selector.register(output.reader, selectors.EVENT_READ, output)
+        self._exit = _exit_descriptor(pid)
+        if self._exit is not None:
+            self._selector.register(self._exit, selectors.EVENT_READ)
+
+    def __enter__(self) -> _Readers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._selector.close()
+        if self._exit is not None:
+            os.close(self._exit)
+
+    def pump(self, seconds: float, until: Callable[[], bool], tick: float | None = None) -> bool:
+        """Read until `until()` holds, for at most `seconds`; returns whether it held."""
+        deadline = _monotonic() + seconds
+        tick = _TICK if self._exit is None else tick
+        while not until():
+            left = deadline - _monotonic()
+            if left <= 0:
+                return False
+            for key, _ in self._selector.select(left if tick is None else min(left, tick)):
+                if key.data is None:
+                    self._selector.unregister(key.fileobj)
+                elif not key.data.read():
+                    self._selector.unregister(key.fileobj)
+                    self.open -= 1
+        return True
+
+
+def _exit_descriptor(pid: int) -> int | None:
+    """A descriptor that becomes readable when `pid` exits, where the system has such a thing."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,69 @@
+"""Which processes are there: in a folder, in a group. Best effort outside Linux, and about the
+processes of other users."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class User:
+    """A process that uses a folder."""
+
+    pid: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.pid})"
+
+
+def users_of(folder: Path, proc: Path = Path("/proc")) -> list[User]:
+    """The processes whose working directory is `folder` or below it; empty where the system does
+    not tell."""
+    inside = folder.resolve()
+    return [_user(entry) for entry in _processes(proc) if _works_in(entry, inside)]
+
+
+def group_lives(group: int, proc: Path = Path("/proc")) -> bool:
+    """Whether anything in the process group can still run. The dead that nobody has collected do
+    not count: in a container they may stay for ever."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # macOS says so when only the dead are left
+        return False
+    processes = _processes(proc)
+    return not processes or any(_runs_in(entry, group) for entry in processes)
+
+
+def _runs_in(entry: Path, group: int) -> bool:
+    try:
+        state, _, found = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
+    except (OSError, ValueError):
+        return False
+    return int(found) == group and state not in "ZX"
+
+
+def _processes(proc: Path) -> list[Path]:
+    try:
+        return [entry for entry in proc.iterdir() if entry.name.isdigit()]
+    except OSError:
+        return []
+
+
+def _works_in(entry: Path, folder: Path) -> bool:
+    try:
+        return (entry / "cwd").readlink().is_relative_to(folder)
+    except OSError:
+        return False
+
+
+def _user(entry: Path) -> User:
+    try:
+        name = (entry / "comm").read_text(errors="replace").strip()
+    except OSError:
+        name = "?"
+    return User(int(entry.name), name)
