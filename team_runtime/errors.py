@@ -279,3 +279,30 @@ class LimitReached(TeamError):
     exit_code: ClassVar[int] = 3
     limit: str
     value: str
+
+
+@dataclass(eq=False)
+class OutcomeUnknown(StoreFailed):
+    """{path} was {action}, but the disk did not confirm it ({cause}). Read it again before you rely
+    on it; check the disk."""
+
+
+@dataclass(eq=False)
+class Held(TeamError):
+    """{name} is held by another live process (pid {pid}). Nothing was changed."""
+
+    exit_code: ClassVar[int] = 2
+    name: str
+    pid: str
+    info: dict[str, object]
+
+
+@dataclass(eq=False)
+class TeamRunning(TeamError):
+    """A team already runs in {workspace} (pid {pid}, session {session}). Nothing was changed; wait
+    for it or stop it. Commands for the board, mail and plans still work."""
+
+    exit_code: ClassVar[int] = 2
+    pid: str
+    session: str
+    workspace: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,6 +11,14 @@ Json: TypeAlias = Any
 """A value that `json` can encode. Blocks and records keep fields we do not know."""
 Block: TypeAlias = dict[str, Any]
 """One content block in the API's own form, kept exactly as it came."""
+
+
+class Liveness(enum.Enum):
+    """What can be said about the process behind a run."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)

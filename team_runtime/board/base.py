@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from team_runtime.board.model import Liveness, Task, Why
-from team_runtime.types import Json
+from team_runtime.board.model import Task, Why
+from team_runtime.types import Json, Liveness
+
+Tasks: TypeAlias = list[Task]
+"""Named, because inside a board `list` is a method."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,11 @@ class Board(Protocol):
         """The task as it is on disk now."""
         ...
 
-    def list(self, status: str | None = None) -> list[Task]:
+    def list(self, status: str | None = None) -> Tasks:
         """All tasks, or those with `status`, in order of creation."""
         ...
 
-    def ready(self) -> list[Task]:
+    def ready(self) -> Tasks:
         """The tasks that can be claimed now: highest priority first, then oldest."""
         ...
 
@@ -100,7 +103,7 @@ class Board(Protocol):
         """Record the commit from which this attempt starts."""
         ...
 
-    def complete(self, claim: Claim, summary: str = "", commit: str | None = None) -> list[Task]:
+    def complete(self, claim: Claim, summary: str = "", commit: str | None = None) -> Tasks:
         """Finish the task; returns the dependants that became ready. Raises `StaleClaim`."""
         ...
 
@@ -125,6 +128,6 @@ class Board(Protocol):
         run (new token, epoch + 1, attempt outcome `resumed`). `None` when there is none."""
         ...
 
-    def reap(self) -> list[Task]:
+    def reap(self) -> Tasks:
         """Return claims of dead runs to pending with the attempt recorded; returns those tasks."""
         ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,14 +15,6 @@ COMPLETED: Final = "completed"
 FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
 STATUSES: Final = (PENDING, IN_PROGRESS, COMPLETED, FAILED, CANCELLED)
-
-
-class Liveness(enum.Enum):
-    """What can be said about the process behind a run."""
-
-    ALIVE = "alive"
-    DEAD = "dead"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)

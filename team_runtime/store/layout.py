@@ -1,0 +1,111 @@
+"""Where everything lies in a workspace, and which names may become paths."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from team_runtime.errors import NameInvalid, StoreFailed
+
+_AGENT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_WORKTREE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def check_agent_name(name: str, kind: str = "agent") -> str:
+    """`name`, when it can be an agent's or a team's. Raises `NameInvalid`."""
+    if not _AGENT.fullmatch(name):
+        rule = "use 1 to 40 lower-case letters, digits and hyphens, no hyphen first"
+        raise NameInvalid(kind, name, rule)
+    return name
+
+
+def check_worktree_name(name: str) -> str:
+    """`name`, when it can be a folder and a branch. Raises `NameInvalid`."""
+    spoiled = ".." in name or name == "HEAD" or name.endswith((".lock", "."))
+    if spoiled or not _WORKTREE.fullmatch(name):
+        rule = (
+            "use 1 to 64 letters, digits, dots, underscores and hyphens, a letter or digit first, "
+            "without '..', not HEAD, not ending in '.lock' or '.'"
+        )
+        raise NameInvalid("worktree", name, rule)
+    return name
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The folders and files of one workspace."""
+
+    workspace: Path
+
+    @property
+    def tasks(self) -> Path:
+        return self.workspace / ".tasks"
+
+    @property
+    def worktrees(self) -> Path:
+        return self.workspace / "worktrees"
+
+    @property
+    def team(self) -> Path:
+        return self.workspace / ".team"
+
+    @property
+    def mail(self) -> Path:
+        return self.team / "mail"
+
+    @property
+    def sessions(self) -> Path:
+        return self.team / "sessions"
+
+    @property
+    def runs(self) -> Path:
+        return self.team / "runs"
+
+    @property
+    def plans(self) -> Path:
+        return self.team / "plans"
+
+    @property
+    def records(self) -> Path:
+        """What is recorded about each worktree."""
+        return self.team / "worktrees"
+
+    @property
+    def spill(self) -> Path:
+        """Results that were too long for a conversation."""
+        return self.team / "spill"
+
+    @property
+    def locks(self) -> Path:
+        return self.team / "locks"
+
+    @property
+    def rescue(self) -> Path:
+        return self.team / "rescue"
+
+    @property
+    def quarantine(self) -> Path:
+        return self.team / "quarantine"
+
+    @property
+    def events(self) -> Path:
+        return self.team / "events.jsonl"
+
+    def prepare(self) -> None:
+        """Make `.tasks` and `.team` where they are missing.
+
+        Raises `StoreFailed` when one of them is a link or not a folder: what we write must not
+        land elsewhere.
+        """
+        for folder in (self.tasks, self.team):
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                mode = os.lstat(folder).st_mode
+            except OSError as error:
+                raise StoreFailed(str(folder), "made", error.strerror or str(error)) from error
+            if not stat.S_ISDIR(mode):
+                raise StoreFailed(str(folder), "used", "it is a link, not a folder")

@@ -1,0 +1,143 @@
+"""Locks that the kernel releases on any death: short ones, and ones held for a process's life."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Final
+from weakref import WeakSet
+
+from team_runtime.errors import Held, RecordBroken, StoreBusy, StoreFailed
+from team_runtime.store.records import decode_record, encode_record
+from team_runtime.types import Json
+
+POLL_SECONDS: Final = 0.001
+INFO_VERSION: Final = 1
+
+
+@contextmanager
+def locked(path: Path, timeout: float) -> Iterator[None]:
+    """Hold the lock file `path`, which other threads and processes then wait for.
+
+    Raises `StoreBusy` after `timeout` seconds. Not reentrant.
+    """
+    from filelock import FileLock, Timeout
+
+    # An instance of its own for each hold: a shared one would let threads in together.
+    lock = FileLock(path, mode=0o600, is_singleton=False)
+    try:
+        lock.acquire(timeout=timeout, poll_interval=POLL_SECONDS)
+    except Timeout as error:
+        raise StoreBusy(str(path), timeout, _holder(path)) from error
+    except OSError as error:
+        raise StoreFailed(str(path), "locked", error.strerror or str(error)) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _holder(path: Path) -> str:
+    """Who holds the lock, where the kernel tells."""
+    try:
+        inode = str(path.stat().st_ino)
+        for line in Path("/proc/locks").read_text().splitlines():
+            fields = line.split()
+            if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == inode:
+                return f"process {fields[4]}"
+    except (OSError, IndexError):
+        pass
+    return "its process is not known"
+
+
+class LifeLock:
+    """An exclusive lock on an open file, held until `release` or the death of this process.
+
+    A forked child does not share it: the child's copy of the descriptor is closed at once.
+    """
+
+    _all: ClassVar[WeakSet[LifeLock]] = WeakSet()
+    _watches_forks: ClassVar[bool] = False
+
+    def __init__(self, descriptor: int) -> None:
+        """Lock `descriptor` and own it from now on. Raises `BlockingIOError` when it is taken."""
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._descriptor: int | None = descriptor
+        LifeLock._all.add(self)
+        if not LifeLock._watches_forks:
+            LifeLock._watches_forks = True
+            os.register_at_fork(after_in_child=LifeLock._leave_to_parent)
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds it."""
+        return self._descriptor is not None
+
+    def release(self) -> None:
+        """Let others in. Does nothing when it is not held."""
+        if self._descriptor is not None:
+            # A program that is being started still has the descriptor until its exec.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            self._close()
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    @staticmethod
+    def _leave_to_parent() -> None:
+        for lock in list(LifeLock._all):
+            lock._close()
+
+
+class Hold:
+    """A named lock held for a life, with a record that tells others who has it."""
+
+    def __init__(self, path: Path, info: Mapping[str, Json]) -> None:
+        """Raises `Held`, which carries the other's record."""
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreFailed(str(path), "locked", error.strerror or str(error)) from error
+        try:
+            self._lock = LifeLock(descriptor)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            info = read_info(path)
+            raise Held(path.stem, str(info.get("pid", "unknown")), info) from error
+        record = encode_record({"v": INFO_VERSION, "pid": os.getpid(), **info})
+        os.pwrite(descriptor, record, 0)
+        os.ftruncate(descriptor, len(record))
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds it; false in a forked child."""
+        return self._lock.held
+
+    def release(self) -> None:
+        """Let others in. Does nothing when it is not held."""
+        self._lock.release()
+
+    def __enter__(self) -> Hold:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def read_info(path: Path) -> dict[str, Json]:
+    """The record that the holder left in the lock file; empty when it cannot be read."""
+    try:
+        return decode_record(path.read_bytes(), path, INFO_VERSION)
+    except (OSError, RecordBroken):
+        return {}

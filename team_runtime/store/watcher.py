@@ -1,0 +1,52 @@
+"""File events, as hints: they may come late, twice or never, so nothing may rely on them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from watchdog.events import FileSystemEvent
+    from watchdog.observers.api import BaseObserver
+
+_CHANGES: Final = {"created", "modified", "moved", "deleted"}
+
+
+class Watch:
+    """A running watch. `active` is false when the system gave none; then only polling helps."""
+
+    def __init__(self, observer: BaseObserver | None) -> None:
+        self._observer = observer
+
+    @property
+    def active(self) -> bool:
+        return self._observer is not None
+
+    def close(self) -> None:
+        """End the watch and wait for its thread."""
+        observer, self._observer = self._observer, None
+        if observer is not None:
+            observer.stop()
+            observer.join()
+
+
+def watch(paths: Sequence[Path], on_change: Callable[[Path], None]) -> Watch:
+    """Call `on_change` with each path that changes in or under `paths`, on the watch's thread."""
+    from watchdog.events import FileSystemEventHandler
+    from watchdog.observers import Observer
+
+    class Handler(FileSystemEventHandler):
+        def on_any_event(self, event: FileSystemEvent) -> None:
+            if event.event_type in _CHANGES:
+                on_change(Path(os.fsdecode(event.dest_path or event.src_path)))
+
+    observer = Observer()
+    try:
+        for path in paths:
+            observer.schedule(Handler(), str(path), recursive=True)
+        observer.start()
+    except OSError:  # no inotify instance or watch left, or nothing to watch there
+        return Watch(None)
+    return Watch(observer)
