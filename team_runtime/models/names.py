@@ -1,0 +1,37 @@
+"""Model names: `provider:model`; a bare name means Anthropic."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from team_runtime.errors import InputError
+
+ANTHROPIC: Final = "anthropic"
+SCRIPTED: Final = "scripted"
+PROVIDERS: Final = (ANTHROPIC, SCRIPTED)
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """Which provider's which model; `scripted` has the path of its playbook as model."""
+
+    provider: str
+    model: str
+
+
+def parse_model(name: str, providers: Collection[str] = PROVIDERS) -> ModelName:
+    """`name` in its two parts. Raises `InputError` for an unknown provider or an empty part."""
+    provider, colon, model = name.strip().partition(":")
+    if not colon:
+        provider, model = ANTHROPIC, provider
+    if provider not in providers:
+        known = ", ".join(sorted(providers))
+        raise InputError(
+            f"{name!r} names an unknown model provider {provider!r}. Providers: {known}. "
+            f"For a model with a colon in its name write {ANTHROPIC}:{name}"
+        )
+    if not model:
+        raise InputError(f"{name!r} names no model. Write provider:model, such as {provider}:MODEL")
+    return ModelName(provider, model)
