@@ -1,0 +1,89 @@
+"""What all commands share: the global options, finding the workspace, printing an answer."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from team_runtime.errors import InputError, RefusedError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The options that may stand before or after any command."""
+
+    workspace: Path
+    as_json: bool
+    color: bool
+
+    def answer(self, value: Any, lines: Sequence[str]) -> None:
+        """Print the answer to stdout: `value` as one JSON value, or `lines` for a person."""
+        if self.as_json:
+            click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+        else:
+            for line in lines:
+                click.echo(line)
+
+    def say(self, text: str) -> None:
+        """Tell a person something that is not the answer."""
+        click.echo(text, err=True)
+
+
+def shared_options(command: F) -> F:
+    """Accept the global options here too, and pass them on as one `Shared`."""
+
+    @click.option("-C", "--workspace", metavar="DIR", help="The workspace.")
+    @click.option("--json", "as_json", is_flag=True, help="One JSON value on stdout.")
+    @click.option("--no-color", is_flag=True, help="No colours.")
+    @click.pass_context
+    @functools.wraps(command)
+    def wrapped(ctx: click.Context, /, **given: Any) -> Any:
+        root = ctx.find_root().params
+        folder = given.pop("workspace") or root.get("workspace")
+        as_json = given.pop("as_json") or root.get("as_json", False)
+        no_color = given.pop("no_color") or root.get("no_color", False)
+        color = not no_color and "NO_COLOR" not in os.environ
+        return command(Shared(find_workspace(folder), as_json, color), **given)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def find_workspace(folder: str | None) -> Path:
+    """The named folder, else the root of the enclosing git repository, else the current folder.
+
+    Found without running git, so that the board works and answers at once everywhere.
+    """
+    if folder is not None:
+        path = Path(folder).resolve()
+        if not path.is_dir():
+            raise InputError(f"{folder} is not a folder")
+        return path
+    try:
+        here = Path.cwd()
+    except FileNotFoundError as error:
+        raise InputError("the current folder does not exist any more") from error
+    for candidate in (here, *here.parents):
+        if (candidate / ".git").exists():
+            return candidate
+    return here
+
+
+def only_a_person(what: str) -> None:
+    """Refuse `what` when this process was started by an agent."""
+    if agent := os.environ.get("TEAM_AGENT"):
+        raise RefusedError(f"only a person may {what}, and this was started by the agent {agent}.")
+
+
+def is_terminal() -> bool:
+    """Whether a person is likely to look at stderr."""
+    return sys.stderr.isatty()

@@ -1,0 +1,60 @@
+"""What a permission check answers, and what it is asked about."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Protocol
+
+from team_runtime.types import Json
+
+
+class Verdict(enum.Enum):
+    """`deny` beats `ask` beats `allow`."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+class Effect(enum.Enum):
+    """What kind of thing a tool does, as far as permission is concerned."""
+
+    COORDINATE = "coordinate"
+    """Board, messages, plans, spawning: allowed for the agents that have the tool."""
+    READ = "read"
+    EDIT = "edit"
+    COMMAND = "command"
+    LAND = "land"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One call, as final as it will run."""
+
+    tool: str
+    effect: Effect
+    input: Json
+    path: str | None
+    """For `READ` and `EDIT`: the path relative to the agent's directory; `None` when the call
+    names none. A path outside is never asked about: it is refused before."""
+    in_task: bool
+    """Whether the directory belongs to the agent's own claimed task."""
+    protected: bool = False
+    """Whether the path belongs to git or to the runtime's own state."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer, and where it came from."""
+
+    verdict: Verdict
+    reason: str
+    rule: str | None = None
+    origin: str = "default"
+
+
+class Permissions(Protocol):
+    """Decides purely: no I/O, no waiting, the same answer for the same question."""
+
+    def decide(self, question: Question) -> Decision: ...

@@ -1,0 +1,96 @@
+"""The loop: the same for the lead, for teammates and for whatever else turns a model into work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from team_runtime.bus.base import Bus
+from team_runtime.bus.message import render
+from team_runtime.events import Emit
+from team_runtime.loop.conversation import Conversation, text_block
+from team_runtime.loop.dispatch import Dispatch
+from team_runtime.loop.turn import Caller, ask
+from team_runtime.models.base import TOOL_USE
+from team_runtime.types import ToolResult
+
+
+UNKNOWN: Final = (
+    "The runtime stopped before the result of this call was recorded: whether it took effect is "
+    "unknown. Check before you repeat it."
+)
+
+
+class TurnBreak(Exception):
+    """The agent was asked to stop and does so between two turns."""
+
+
+@dataclass
+class Agent:
+    """One agent: a conversation, a model, tools and a mailbox."""
+
+    name: str
+    conversation: Conversation
+    caller: Caller
+    dispatch: Dispatch
+    bus: Bus
+    emit: Emit
+    check_stop: Callable[[], None]
+    """Raises `TurnBreak` when the agent shall stop before its next model call."""
+
+    def work(self) -> str:
+        """Take turns until the model asks for no more tools. Returns its last text."""
+        while True:
+            self.take_in()
+            self.check_stop()
+            turn = self.conversation.replies + 1
+            self.emit("turn_started", self.name, turn=turn)
+            reply = ask(self.caller, self.conversation)
+            wants_tools = reply.stop_reason == TOOL_USE and bool(reply.calls)
+            run = self.dispatch.run if wants_tools else self.dispatch.leave
+            self.conversation.append_user([result.block() for result in run(reply.calls)])
+            self.emit(
+                "turn_ended",
+                self.name,
+                turn=turn,
+                stop_reason=reply.stop_reason,
+                usage=reply.usage.to_api(),
+                model=reply.model,
+                calls=[call.name for call in reply.calls],
+            )
+            if not wants_tools:
+                return reply.text
+
+    def take_in(self) -> int:
+        """Move the mail into the conversation; acknowledged once it is safe there. Returns how
+        many messages are new."""
+        mail = self.bus.take(self.name)
+        fresh = [m for m in mail if m.id not in self.conversation.delivered]
+        if fresh:
+            blocks = [text_block(render(m)) for m in fresh]
+            self.conversation.append_user(blocks, [m.id for m in fresh])
+        if mail:
+            self.conversation.sync()
+            self.bus.acknowledge(self.name, [m.id for m in mail])
+        for m in fresh:
+            self.emit("message_delivered", self.name, id=m.id, sender=m.sender, type=m.type)
+        return len(fresh)
+
+    def tell(self, text: str) -> None:
+        """Add a request in the user's own voice: a prompt, or the instruction of a spawn."""
+        self.conversation.append_user([text_block(text)])
+        self.conversation.sync()
+
+    def set_aside_old_mail(self) -> None:
+        """Keep mail for an earlier agent of this name out of the conversation, but not lose it."""
+        old = self.bus.take(self.name)
+        if old:
+            self.conversation.set_aside([asdict(m) for m in old])
+            self.bus.acknowledge(self.name, [m.id for m in old])
+
+    def close_open_calls(self) -> None:
+        """After a crash: answer each call that has no result, truthfully."""
+        self.conversation.append_user(
+            [ToolResult(id, UNKNOWN, is_error=True).block() for id in self.conversation.open_calls]
+        )

@@ -1,0 +1,204 @@
+"""Tool calls: prepare (find, validate, plan gate, permission), execute, finalize.
+
+Every call gets exactly one result, whatever happens, and it says truthfully whether the tool ran.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+from anyio import to_thread
+
+from team_runtime.clock import Clock
+from team_runtime.errors import TeamError
+from team_runtime.events import Emit
+from team_runtime.guard.base import Effect, Permissions, Question, Verdict
+from team_runtime.models.base import INVALID_JSON
+from team_runtime.store.beneath import OutsideRoot, is_protected, relative
+from team_runtime.text import one_line, scrub
+from team_runtime.tools.base import Place, Tool, ToolContext, ToolFailure, Waiter
+from team_runtime.types import Json, ToolCall, ToolResult
+
+SIDE_BY_SIDE: Final = 8
+"""How many read-only calls of one turn run at once."""
+_GATED: Final = {Effect.EDIT, Effect.COMMAND, Effect.LAND}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A call that may run."""
+
+    call: ToolCall
+    tool: Tool
+    input: Any
+    context: ToolContext
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """Runs the tool calls of one agent."""
+
+    agent: str
+    tools: Mapping[str, Tool]
+    permissions: Permissions
+    place: Callable[[], Place]
+    """Where the agent's tools work now. Raises `TeamError` when it lost its directory."""
+    gate: Callable[[], str | None]
+    """Why nothing may be changed now (the plan gate), or `None`."""
+    context: Callable[[str, Place], ToolContext]
+    """Makes the context of a call from its id and place."""
+    answer: Callable[[Question, str], bool]
+    """Asks a person; `False` when nobody answers."""
+    wait: Waiter
+    clock: Clock
+    emit: Emit
+
+    def run(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """The results in the order of the calls. Neighbouring read-only calls run side by side,
+        all others one after another."""
+        results: list[ToolResult] = []
+        for parallel, group in itertools.groupby(calls, key=self._is_read_only):
+            batch = list(group)
+            if parallel and len(batch) > 1:
+                results += self.wait(self._side_by_side, batch)
+            else:
+                results += [self._one(call) for call in batch]
+        return results
+
+    def leave(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """Results for calls of a reply that did not stop to have them run."""
+        return [_error(call, "The reply did not ask for its calls to run: not run.") for call in calls]
+
+    def _is_read_only(self, call: ToolCall) -> bool:
+        tool = self.tools.get(call.name)
+        return tool is not None and tool.effect is Effect.READ
+
+    async def _side_by_side(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        limiter = anyio.CapacityLimiter(SIDE_BY_SIDE)
+        results: dict[int, ToolResult] = {}
+
+        async def one(index: int, call: ToolCall) -> None:
+            results[index] = await to_thread.run_sync(self._one, call, limiter=limiter)
+
+        async with anyio.create_task_group() as group:
+            for index, call in enumerate(calls):
+                group.start_soon(one, index, call)
+        return [results[index] for index in range(len(calls))]
+
+    def _one(self, call: ToolCall) -> ToolResult:
+        prepared = self._prepare(call)
+        if isinstance(prepared, ToolResult):
+            return prepared
+        return self._execute(prepared)
+
+    def _prepare(self, call: ToolCall) -> Prepared | ToolResult:
+        tool = self.tools.get(call.name)
+        if tool is None:
+            known = ", ".join(sorted(self.tools))
+            return _error(call, f"Error: there is no tool {call.name!r}. Your tools: {known}.")
+        try:
+            input = _validated(tool, call.input)
+            place = self.place()
+            question = _question(tool, call.input, place)
+        except ToolFailure as error:
+            return _error(call, f"Error: {error} The call did not run.")
+        except TeamError as error:
+            return _error(call, f"Error: {error} The call did not run.")
+        refusal = self._refusal(tool, question, call)
+        if refusal is not None:
+            return _error(call, refusal)
+        return Prepared(call, tool, input, self.context(call.id, place))
+
+    def _refusal(self, tool: Tool, question: Question, call: ToolCall) -> str | None:
+        closed = self.gate() if tool.effect in _GATED else None
+        if closed is not None:
+            self._denied(call, "plan gate", closed)
+            return f"Refused: {closed} The call did not run."
+        decision = self.permissions.decide(question)
+        if decision.verdict is Verdict.ALLOW:
+            return None
+        if decision.verdict is Verdict.ASK and self.answer(question, decision.reason):
+            return None
+        reason = decision.reason
+        if decision.verdict is Verdict.ASK:
+            reason += ", and nobody was there to answer"
+        self._denied(call, decision.rule or decision.origin, reason)
+        return (
+            f"Permission denied: {reason}. The call did not run. Do not try to get the same effect "
+            "another way; go on without it or report it."
+        )
+
+    def _denied(self, call: ToolCall, rule: str, reason: str) -> None:
+        self.emit("permission_denied", self.agent, tool=call.name, rule=rule, reason=reason)
+
+    def _execute(self, prepared: Prepared) -> ToolResult:
+        call, started = prepared.call, self.clock.monotonic()
+        self.emit(
+            "tool_started", self.agent, tool=call.name, id=call.id, input=_summary(call.input)
+        )
+        try:
+            result = ToolResult(call.id, scrub(prepared.tool.run(prepared.input, prepared.context)))
+        except (ToolFailure, TeamError) as error:
+            result = _error(call, str(error))
+        except Exception as error:
+            # A tool's own fault must not end the agent; the model is told that the outcome is open.
+            result = _error(
+                call, f"Error: the tool failed ({type(error).__name__}: {error}); its effect is unknown."
+            )
+        self.emit(
+            "tool_ended",
+            self.agent,
+            tool=call.name,
+            id=call.id,
+            is_error=result.is_error,
+            seconds=round(self.clock.monotonic() - started, 6),
+        )
+        return result
+
+
+def _validated(tool: Tool, input: Json) -> Any:
+    """The input as the tool's model. Raises `ToolFailure` with every fault in one line."""
+    from pydantic import ValidationError
+
+    if not isinstance(input, dict):
+        raise ToolFailure("the input is not a JSON object.")
+    if set(input) == {INVALID_JSON}:
+        raise ToolFailure(f"the input is not valid JSON: {one_line(str(input[INVALID_JSON]), 200)}")
+    try:
+        return tool.input_model.model_validate(input, strict=True)
+    except ValidationError as error:
+        faults = [
+            f"{'.'.join(map(str, fault['loc'])) or 'input'}: {fault['msg']}"
+            for fault in error.errors(include_url=False, include_input=False)
+        ]
+        raise ToolFailure(f"{tool.name}: {'; '.join(faults[:5])}.") from error
+
+
+def _question(tool: Tool, input: Json, place: Place) -> Question:
+    """What the permission check is asked. Raises `ToolFailure` for a path outside."""
+    path = None
+    if tool.effect in (Effect.READ, Effect.EDIT):
+        named = input.get("path", input.get("pattern" if tool.name == "glob" else "path", "."))
+        try:
+            path = relative(place.root, str(named))
+        except OutsideRoot as error:
+            if tool.effect is Effect.EDIT:
+                raise ToolFailure(
+                    f"{named} is outside your directory {place.root}; nothing was written."
+                ) from error
+            path = None
+    protected = path is not None and is_protected(path)
+    return Question(tool.name, tool.effect, input, path, place.in_task, protected)
+
+
+def _summary(input: Json) -> dict[str, str]:
+    """The call's input, short enough for a log line."""
+    return {key: one_line(str(value), 200) for key, value in input.items()}
+
+
+def _error(call: ToolCall, text: str) -> ToolResult:
+    return ToolResult(call.id, scrub(text), is_error=True)

@@ -1,0 +1,201 @@
+"""Which agent works on which task, where its tools work, and whether it may change anything.
+
+What is remembered here is a lease on the truth: every tool call checks the claim on disk again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from team_runtime.board.base import Board, Claim
+from team_runtime.board.model import Task
+from team_runtime.errors import ClaimRefused, PlanRefused, StaleClaim, TeamError, TransitionRefused
+from team_runtime.plans.model import Gate
+from team_runtime.plans.store import PlanStore
+from team_runtime.team.work import Finished, Work
+from team_runtime.tools.base import Place
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """An agent's task, from claim to the end of the turn that completes it."""
+
+    claim: Claim
+    task: Task
+    place: Place
+    done: bool = False
+
+
+class Assignments:
+    """The assignments of one team. Safe to use from all agents' threads."""
+
+    def __init__(self, board: Board, work: Work, plans: PlanStore, main: Path) -> None:
+        self._board = board
+        self._work = work
+        self._plans = plans
+        self._main = main
+        self._lock = threading.RLock()
+        self._held: dict[str, Assignment] = {}
+        self._needs_plan: set[str] = set()
+
+    def of(self, agent: str) -> Assignment | None:
+        """The agent's assignment, also a completed one whose turn has not ended."""
+        with self._lock:
+            return self._held.get(agent)
+
+    def require_plan(self, agent: str) -> None:
+        """Every task of this agent needs an approved plan from now on."""
+        with self._lock:
+            self._needs_plan.add(agent)
+
+    def claim(self, agent: str, task_id: str) -> Assignment:
+        """Claim a task and prepare its directory. Raises `ClaimRefused` and what `Work.start`
+        raises."""
+        with self._lock:
+            self._refuse_second(agent, task_id)
+            self._refuse_checkout(agent, self._board.get(task_id))
+            claim = self._board.claim(task_id, agent)
+        return self._begin(claim)
+
+    def claim_next(
+        self, agent: str, eligible: Callable[[Task], bool], avoid: Collection[str] = ()
+    ) -> Assignment | None:
+        """Claim the first ready task that is `eligible`, or `None`."""
+        for task in self.claimable(eligible, avoid):
+            try:
+                return self.claim(agent, task.id)
+            except ClaimRefused:
+                continue
+        return None
+
+    def claimable(self, eligible: Callable[[Task], bool], avoid: Collection[str]) -> list[Task]:
+        """The ready tasks that an agent with these limits could claim now."""
+        with self._lock:
+            busy = self._checkout_holder() is not None
+        return [
+            task
+            for task in self._board.ready()
+            if eligible(task) and task.id not in avoid and not (busy and task.worktree is None)
+        ]
+
+    def adopt(self, claim: Claim) -> Assignment:
+        """Go on with a task whose claim was carried over from an earlier run."""
+        task = self._board.get(claim.task_id)
+        return self._remember(Assignment(claim, task, self._work.resume(claim)))
+
+    def place(self, agent: str) -> Place:
+        """Where the agent's tools work. Raises `StaleClaim` when its task was taken from it."""
+        held = self.of(agent)
+        if held is None:
+            return Place(self._main)
+        if not held.done:
+            self._confirm(held)
+        return held.place
+
+    def gate(self, agent: str) -> str | None:
+        """Why the agent may change nothing now, or `None`."""
+        with self._lock:
+            held = self._held.get(agent)
+            needed = agent in self._needs_plan or (held is not None and held.task.plan_required)
+        task_id, epoch = (held.claim.task_id, held.claim.epoch) if held else (None, 0)
+        gate = self._plans.gate(agent, task_id, epoch)
+        if gate is Gate.APPROVED or (gate is Gate.NONE and not needed):
+            return None
+        return {
+            Gate.NONE: "your plan must be approved first: read what you need, then submit_plan.",
+            Gate.REQUESTED: "a new plan was asked for: submit_plan, and end your turn.",
+            Gate.PENDING: "your plan waits for review: end your turn, the decision will wake you.",
+            Gate.REJECTED: "your plan was rejected: submit_plan again with what was asked for.",
+        }[gate]
+
+    def waits_for_plan(self, agent: str) -> bool:
+        """Whether a plan of this agent is being reviewed."""
+        held = self.of(agent)
+        task_id, epoch = (held.claim.task_id, held.claim.epoch) if held else (None, 0)
+        return self._plans.gate(agent, task_id, epoch) is Gate.PENDING
+
+    def complete(self, agent: str, task_id: str, summary: str) -> Finished:
+        """Finish the agent's own task. Its tools stay where they are until `let_go`."""
+        held = self._own(agent, task_id, "completed")
+        closed = self.gate(agent)
+        if closed is not None:
+            raise PlanRefused(f"{task_id} was not completed: {closed}")
+        finished = self._work.finish(held.claim, summary)
+        self._remember(replace(held, task=finished.task, done=True))
+        return finished
+
+    def give_up(self, agent: str, task_id: str, note: str) -> None:
+        """Fail the agent's own task, keeping its work on its branch."""
+        held = self._own(agent, task_id, "failed")
+        self._work.give_up(held.claim, note)
+        self._forget(agent)
+
+    def release(self, agent: str, note: str) -> str | None:
+        """Give an unfinished task back with its work saved; returns its id. A task that was taken
+        away meanwhile is only forgotten."""
+        held = self.of(agent)
+        self._forget(agent)
+        if held is None or held.done:
+            return None
+        try:
+            self._work.give_back(held.claim, note)
+        except StaleClaim:
+            return None
+        except TeamError as error:
+            # The snapshot failed (a deleted worktree, a full disk): the claim must not stay behind.
+            self._board.release(held.claim, f"{note}; its work could not be committed: {error}")
+        return held.claim.task_id
+
+    def let_go(self, agent: str) -> None:
+        """The agent's turn ended: a completed task no longer holds its tools."""
+        held = self.of(agent)
+        if held is not None and held.done:
+            self._forget(agent)
+
+    def _begin(self, claim: Claim) -> Assignment:
+        place = self._work.start(claim)
+        return self._remember(Assignment(claim, self._board.get(claim.task_id), place))
+
+    def _remember(self, assignment: Assignment) -> Assignment:
+        with self._lock:
+            self._held[assignment.claim.owner] = assignment
+        return assignment
+
+    def _forget(self, agent: str) -> None:
+        with self._lock:
+            self._held.pop(agent, None)
+
+    def _confirm(self, held: Assignment) -> None:
+        now = self._board.get(held.claim.task_id)
+        if now.claim is None or now.claim.token != held.claim.token:
+            holder = now.owner or "nobody"
+            why = f"it is {now.status} now, held by {holder}"
+            raise StaleClaim(held.claim.task_id, held.claim.owner, why)
+
+    def _own(self, agent: str, task_id: str, action: str) -> Assignment:
+        held = self.of(agent)
+        if held is None or held.claim.task_id != task_id or held.done:
+            self._board.get(task_id)
+            detail = f"only its owner can do that, and {agent} does not hold it"
+            raise TransitionRefused(task_id, action, detail)
+        return held
+
+    def _refuse_second(self, agent: str, task_id: str) -> None:
+        held = self._held.get(agent)
+        if held is not None:
+            detail = f"{agent} still has {held.claim.task_id}" + (
+                ", whose turn has not ended" if held.done else ""
+            )
+            raise ClaimRefused(task_id, agent, "owner_busy", detail, agent)
+
+    def _refuse_checkout(self, agent: str, task: Task) -> None:
+        holder = self._checkout_holder()
+        if task.worktree is None and holder is not None:
+            detail = f"{holder} works in the main checkout, where only one task at a time can run"
+            raise ClaimRefused(task.id, agent, "checkout_busy", detail, holder)
+
+    def _checkout_holder(self) -> str | None:
+        return next((a for a, held in self._held.items() if not held.place.in_task), None)

@@ -1,0 +1,78 @@
+"""The lead's life: the request, then whatever wakes it, until nothing can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from team_runtime.crossing import Stopped
+from team_runtime.errors import LimitReached, TeamError
+from team_runtime.loop.agent import Agent, TurnBreak
+from team_runtime.team.member import Member, State
+from team_runtime.team.settle import Settled, Settling
+from team_runtime.team.team import Team
+from team_runtime.team.teammate import POLL_SECONDS
+
+
+@dataclass
+class Lead:
+    """Runs on a thread of its own. `text` is its last report, `error` why it could not go on."""
+
+    team: Team
+    member: Member
+    agent: Agent
+    text: str = ""
+    error: TeamError | None = None
+    stopped: bool = False
+    _settling: Settling = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._settling = Settling(self.team)
+
+    def run(self) -> None:
+        """Work until the run is over, the lead is stopped, or its model cannot be had."""
+        try:
+            while True:
+                self.team.change(self.member.name, State.WORKING, busy=True)
+                self.text = self.agent.work() or self.text
+                self.team.parts.assignments.let_go(self.member.name)
+                self.team.change(self.member.name, State.IDLE)
+                if not self._next():
+                    return
+        except (TurnBreak, Stopped, LimitReached):
+            self.stopped = True
+        except TeamError as error:
+            self.error = error
+        finally:
+            self._end()
+
+    def _next(self) -> bool:
+        """Wait for something to do; `False` when nothing can come any more."""
+        while True:
+            self.team.check_stop(self.member.name)
+            bus = self.team.parts.bus
+            if any(message.wakes for message in bus.unread(self.member.name)):
+                return True
+            settled = self._settling.check()
+            if settled is Settled.DONE:
+                return self._own_task_left()
+            if settled is Settled.REMIND:
+                waiting = ", ".join(self._settling.undecided())
+                self.agent.tell(f"[runtime] These plans wait for your review_plan: {waiting}")
+                return True
+            self.member.crossing.wait(self.member.bell.wait, POLL_SECONDS)
+
+    def _own_task_left(self) -> bool:
+        """A task that the lead itself claimed and did not complete is worth one reminder."""
+        held = self.team.parts.assignments.of(self.member.name)
+        if held is None or self.member.reminders:
+            return False
+        self.member.reminders = 1
+        self.agent.tell(f"[runtime] {held.claim.task_id} is still yours and not completed.")
+        return True
+
+    def _end(self) -> None:
+        try:
+            self.team.parts.assignments.release(self.member.name, "its agent stopped")
+        finally:
+            state = State.FAILED if self.error else State.STOPPED
+            self.team.change(self.member.name, state, busy=False)

@@ -1,0 +1,60 @@
+"""What the team knows about one of its agents."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from team_runtime.crossing import Bell, Crossing
+
+
+class State(enum.Enum):
+    """Different conditions are different words."""
+
+    STARTING = "starting"
+    WORKING = "working"
+    IDLE = "idle"
+    WAITING = "waiting for approval"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+    @property
+    def ended(self) -> bool:
+        return self in (State.STOPPED, State.FAILED)
+
+
+@dataclass(frozen=True)
+class Spawn:
+    """How a teammate is to be."""
+
+    name: str
+    role: str
+    prompt: str
+    require_plan: bool = False
+    task_id: str | None = None
+    model: str | None = None
+
+
+@dataclass
+class Member:
+    """One agent of the team. Guarded by the team's lock, but for `crossing` and `bell`."""
+
+    name: str
+    role: str
+    model: str
+    crossing: Crossing
+    bell: Bell
+    is_lead: bool = False
+    state: State = State.STARTING
+    busy: bool = True
+    """Whether it is in a turn or deciding what to do next: nothing is settled meanwhile."""
+    stop_reason: str | None = None
+    """Why it was asked to stop."""
+    asked: bool = False
+    """Whether it sent a message in its last shift, and may be waiting for the answer."""
+    reminders: int = 0
+    """How often in a row it was reminded of its unfinished task."""
+    remind: bool = False
+    avoided: set[str] = field(default_factory=set)
+    """Tasks it gave back, which it does not claim again by itself."""

@@ -1,0 +1,95 @@
+"""`submit_plan`, `request_plan`, `review_plan`: the plan gate as the models see it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import BaseModel, Field
+
+from team_runtime.guard.base import Effect
+from team_runtime.plans.store import PlanStore
+from team_runtime.team.planning import LEAD, PERSON
+from team_runtime.team.team import Team
+from team_runtime.tools.base import ToolContext
+from team_runtime.tools.files import Strict
+
+
+class SubmitPlanInput(Strict):
+    plan: str = Field(min_length=1, description="what you will change, file by file, and how tested")
+
+
+class SubmitPlan:
+    name: ClassVar[str] = "submit_plan"
+    description: ClassVar[str] = (
+        "Submit your plan for review, or a revision after a rejection. Then end your turn: the "
+        "decision wakes you. Until that revision is approved nothing can be changed."
+    )
+    effect: ClassVar[Effect] = Effect.COORDINATE
+    input_model: ClassVar[type[BaseModel]] = SubmitPlanInput
+
+    def __init__(self, team: Team) -> None:
+        self._team = team
+
+    def run(self, input: SubmitPlanInput, context: ToolContext) -> str:
+        parts = self._team.parts
+        held = parts.assignments.of(context.agent)
+        task, epoch = (held.claim.task_id, held.claim.epoch) if held else (None, 0)
+        revision = parts.planning.submit(context.agent, task, epoch, parts.session, input.plan)
+        reviewer = "a person" if parts.planning.reviewer == PERSON else "the lead"
+        return (
+            f"Revision {revision.number} ({revision.request_id}) waits for review by {reviewer}. "
+            "End your turn now."
+        )
+
+
+class RequestPlanInput(Strict):
+    teammate: str
+    task: str = Field(description="what the plan is to be about")
+
+
+class RequestPlan:
+    name: ClassVar[str] = "request_plan"
+    description: ClassVar[str] = (
+        "Demand a plan from a teammate for what it is doing. From now on it can change nothing "
+        "until a new plan is approved; an earlier plan of it no longer counts."
+    )
+    effect: ClassVar[Effect] = Effect.COORDINATE
+    input_model: ClassVar[type[BaseModel]] = RequestPlanInput
+
+    def __init__(self, team: Team, plans: PlanStore) -> None:
+        self._team = team
+        self._plans = plans
+
+    def run(self, input: RequestPlanInput, context: ToolContext) -> str:
+        member = self._team.get(input.teammate)
+        parts = self._team.parts
+        held = parts.assignments.of(member.name)
+        task, epoch = (held.claim.task_id, held.claim.epoch) if held else (None, 0)
+        self._plans.demand(member.name, task, epoch, parts.session, input.task)
+        text = f"Submit a plan with submit_plan before you go on: {input.task}"
+        parts.bus.send(LEAD, member.name, text, "message", {"task": task} if task else None)
+        return f"{member.name} can change nothing until a plan for this is approved."
+
+
+class ReviewPlanInput(Strict):
+    request_id: str = Field(description="of the plan_request message")
+    approve: bool
+    feedback: str = ""
+
+
+class ReviewPlan:
+    name: ClassVar[str] = "review_plan"
+    description: ClassVar[str] = (
+        "Approve or reject one revision of a teammate's plan. Give concrete feedback when you reject."
+    )
+    effect: ClassVar[Effect] = Effect.COORDINATE
+    input_model: ClassVar[type[BaseModel]] = ReviewPlanInput
+
+    def __init__(self, team: Team) -> None:
+        self._team = team
+
+    def run(self, input: ReviewPlanInput, context: ToolContext) -> str:
+        revision = self._team.parts.planning.decide_as_lead(
+            input.request_id, input.approve, input.feedback
+        )
+        return f"Revision {revision.number} is {revision.state}; its author was told."

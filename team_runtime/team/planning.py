@@ -1,0 +1,80 @@
+"""Plan review: who is told of a revision, who may decide it, and what happens when nobody does."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from team_runtime.bus.base import Bus
+from team_runtime.clock import Clock
+from team_runtime.errors import PlanRefused
+from team_runtime.plans.model import Plan, Revision
+from team_runtime.plans.store import PlanStore
+
+PERSON: Final = "person"
+LEAD: Final = "lead"
+REVIEWERS: Final = (LEAD, PERSON)
+
+
+class Planning:
+    """Plans of one team. `reviewer` is `person` or `lead`; a person may always decide."""
+
+    def __init__(
+        self, plans: PlanStore, bus: Bus, clock: Clock, reviewer: str, deadline: float
+    ) -> None:
+        self._plans = plans
+        self._bus = bus
+        self._clock = clock
+        self.reviewer = reviewer
+        self._deadline = timedelta(seconds=deadline)
+
+    def submit(self, agent: str, task: str | None, epoch: int, session: str, text: str) -> Revision:
+        """Store the next revision and tell the lead when it is the lead who decides. Every plan is
+        also an event, which the person's view shows in full."""
+        _, revision = self._plans.submit(agent, task, epoch, session, text)
+        if self.reviewer == LEAD:
+            attributes = {"request_id": revision.request_id, "revision": str(revision.number)}
+            if task is not None:
+                attributes["task"] = task
+            self._bus.send(agent, LEAD, text, "plan_request", attributes)
+        return revision
+
+    def decide_as_lead(self, request_id: str, approve: bool, feedback: str) -> Revision:
+        """The lead's decision. Raises `PlanRefused` when a person has to decide."""
+        if self.reviewer == PERSON:
+            raise PlanRefused("A person reviews the plans of this run; the lead cannot decide them.")
+        return self._announce(*self._plans.decide(request_id, approve, LEAD, feedback))
+
+    def decide_as_person(
+        self, plan_id: str, number: int, approve: bool, feedback: str, by: str = PERSON
+    ) -> Revision:
+        """A person's decision on a revision. Raises `PlanRefused` for one that is not current."""
+        return self._announce(*self._plans.decide_revision(plan_id, number, approve, by, feedback))
+
+    def pending(self, session: str) -> list[tuple[Plan, Revision]]:
+        """The revisions of this session that wait for a decision, oldest first."""
+        return [
+            (plan, plan.revisions[-1])
+            for plan in self._plans.pending()
+            if plan.session == session
+        ]
+
+    def expire(self, session: str) -> None:
+        """Reject what nobody decided before its deadline: with nobody there the answer is no."""
+        for plan, revision in self.pending(session):
+            submitted = datetime.fromisoformat(revision.submitted_at)
+            if self._clock.now() - submitted > self._deadline:
+                note = "Nobody reviewed this plan in time."
+                self.decide_as_person(plan.id, revision.number, False, note, "runtime")
+
+    def _announce(self, plan: Plan, revision: Revision) -> Revision:
+        approved = revision.state == "approved"
+        attributes = {
+            "request_id": revision.request_id,
+            "revision": str(revision.number),
+            "decision": "approved" if approved else "rejected",
+        }
+        body = revision.feedback or ("Go ahead." if approved else "Revise it and submit it again.")
+        sender = revision.decided_by or PERSON
+        self._bus.send(sender, plan.agent, body, "plan_decision", attributes)
+        return revision

@@ -1,0 +1,78 @@
+"""When is a run over? When the lead's turn has ended and nothing can wake it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from team_runtime.team.member import Member, State
+from team_runtime.team.planning import LEAD
+from team_runtime.team.team import Team
+
+REMINDERS: Final = 2
+"""How often in a row an agent is reminded of something that only it can do."""
+
+
+class Settled(enum.Enum):
+    """What the lead does next."""
+
+    WAIT = "wait"
+    REMIND = "remind"
+    DONE = "done"
+
+
+@dataclass
+class Settling:
+    """Decides, for the waiting lead, whether anything can still happen."""
+
+    team: Team
+    reminded: int = 0
+
+    def check(self) -> Settled:
+        """`WAIT` while something can wake the lead, `REMIND` when it alone can go on, `DONE`."""
+        team = self.team
+        idle = [m for m in team.members() if not m.is_lead and not m.state.ended]
+        if any(m.busy or self._has_mail(m) or self._can_claim(m) for m in idle):
+            return Settled.WAIT
+        team.parts.planning.expire(team.parts.session)
+        waiting = self._undecided(idle)
+        if waiting and team.parts.planning.reviewer != LEAD:
+            return Settled.WAIT
+        if waiting and self.reminded < REMINDERS:
+            self.reminded += 1
+            return Settled.REMIND
+        unfinished = [] if waiting else [m for m in idle if self._unfinished(m)]
+        for member in unfinished:
+            team.change(member.name, remind=True)
+            team.ring(member.name)
+        # Mail may have come while this was looked at; anything else starts from a member or mail.
+        if unfinished or any(self._has_mail(m) for m in team.members() if not m.state.ended):
+            return Settled.WAIT
+        return Settled.DONE
+
+    def undecided(self) -> list[str]:
+        """Request ids of the plans that wait for the lead."""
+        return self._undecided([m for m in self.team.members() if not m.state.ended])
+
+    def _undecided(self, members: list[Member]) -> list[str]:
+        names = {m.name for m in members}
+        parts = self.team.parts
+        return [
+            revision.request_id
+            for plan, revision in parts.planning.pending(parts.session)
+            if plan.agent in names
+        ]
+
+    def _has_mail(self, member: Member) -> bool:
+        return any(m.wakes for m in self.team.parts.bus.unread(member.name))
+
+    def _can_claim(self, member: Member) -> bool:
+        parts = self.team.parts
+        if member.state is not State.IDLE or parts.assignments.of(member.name) is not None:
+            return False
+        return bool(parts.assignments.claimable(self.team.eligible, member.avoided))
+
+    def _unfinished(self, member: Member) -> bool:
+        held = self.team.parts.assignments.of(member.name)
+        return held is not None and not held.done

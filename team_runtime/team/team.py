@@ -1,0 +1,277 @@
+"""The team: its members, what they are doing, and how it comes to an end."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from team_runtime.board.base import Board
+from team_runtime.board.model import Task
+from team_runtime.bus.base import Bus
+from team_runtime.clock import Clock
+from team_runtime.crossing import Bell, Crossing
+from team_runtime.errors import InputError, NameInvalid, TeamError
+from team_runtime.events import Emit
+from team_runtime.loop.agent import Agent, TurnBreak
+from team_runtime.sessions.sessions import Sessions
+from team_runtime.store.layout import check_agent_name
+from team_runtime.team.assignments import Assignments
+from team_runtime.team.member import Member, Spawn, State
+from team_runtime.team.planning import LEAD, Planning
+
+RESERVED: Final = frozenset({"lead", "runtime", "person", "agent", "host"})
+SHUTDOWN_SECONDS: Final = 30.0
+"""How long a member may go on with its turn after it was asked to stop."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a team is made of."""
+
+    name: str
+    session: str
+    run: str
+    started_at: str
+    model: str
+    board: Board
+    bus: Bus
+    assignments: Assignments
+    planning: Planning
+    sessions: Sessions
+    clock: Clock
+    emit: Emit
+
+
+class Team:
+    """The members of one run. Public methods may be called from any agent's thread."""
+
+    def __init__(self, parts: Parts, make_agent: Callable[[Team, Member, str], Agent]) -> None:
+        self.parts = parts
+        self._make_agent = make_agent
+        self._lock = threading.RLock()
+        self._spawning = threading.Lock()
+        self._members: dict[str, Member] = {}
+        self._group: TaskGroup | None = None
+        self._limiter = anyio.CapacityLimiter(math.inf)
+        self.stop_error: TeamError | None = None
+
+    # Members
+
+    def members(self) -> list[Member]:
+        """Copies of what is known about each member, the lead first."""
+        with self._lock:
+            return [replace(member) for member in self._members.values()]
+
+    def change(self, name: str, state: State | None = None, **fields: Any) -> None:
+        """Change a member; a new state is an event."""
+        with self._lock:
+            member = self._members[name]
+            for key, value in fields.items():
+                setattr(member, key, value)
+            changed = state is not None and state is not member.state
+            if state is not None:
+                member.state = state
+        if changed and state is not None:
+            held = self.parts.assignments.of(name)
+            task = held.claim.task_id if held else None
+            self.parts.emit("agent_state", name, state=state.value, task=task)
+        if fields.get("busy") is False:
+            self.ring(LEAD)
+
+    def get(self, name: str) -> Member:
+        """The live record. Raises `InputError`, which lists the names."""
+        with self._lock:
+            member = self._members.get(name)
+            if member is None:
+                known = ", ".join(n for n in self._members if n != LEAD) or "none yet"
+                raise InputError(f"there is no teammate {name!r}; teammates: {known}")
+            return member
+
+    def ring(self, name: str) -> None:
+        """Wake a member that waits."""
+        with self._lock:
+            member = self._members.get(name)
+        if member is not None:
+            member.bell.ring()
+
+    def ring_all(self) -> None:
+        for member in self.members():
+            member.bell.ring()
+
+    def on_event(self, record: dict[str, Any]) -> None:
+        """An event sink: mail wakes its recipient, a change of the board wakes everybody."""
+        kind = record["kind"]
+        if kind == "message_sent":
+            self.ring(record["to"])
+        elif kind.startswith("task_") and kind != "task_claimed":
+            self.ring_all()
+
+    def eligible(self, task: Task) -> bool:
+        """Whether idle teammates may claim the task by themselves: one of this session, or one
+        that a person added while this run lasts."""
+        if task.session is not None:
+            return task.session == self.parts.session
+        return task.created_at >= self.parts.started_at
+
+    # Starting
+
+    def add_lead(self) -> tuple[Member, Agent]:
+        """Make the lead. Call on the loop thread."""
+        member = self._new_member(Spawn(LEAD, "lead", ""), self.parts.model, is_lead=True)
+        self._members[LEAD] = member
+        self.parts.bus.register(LEAD)
+        return member, self._make_agent(self, member, "")
+
+    def spawn(self, spawn: Spawn, by: Crossing, run: Callable[[Member, Agent], None]) -> str:
+        """Start a teammate. Idempotent by name: a second spawn changes nothing and says so.
+
+        Raises `NameInvalid`, `InputError`, or `ClaimRefused` when its task cannot be claimed; then
+        no teammate was made.
+        """
+        with self._spawning:
+            known = self._known(spawn.name)
+            if known is not None and not known.state.ended:
+                return f"{spawn.name} is already a teammate ({known.state.value}); nothing changed."
+            member = by.wait(self._new_member_on_loop, spawn)
+            agent = self._make_agent(self, member, spawn.role)
+            if spawn.require_plan:
+                self.parts.assignments.require_plan(spawn.name)
+            if spawn.task_id is not None:
+                self.parts.assignments.claim(spawn.name, spawn.task_id)
+            self.parts.bus.register(spawn.name)
+            agent.set_aside_old_mail()
+            agent.tell(spawn.prompt)
+            if spawn.task_id is not None:
+                self.assign(spawn.name, LEAD)
+            with self._lock:
+                self._members[spawn.name] = member
+            self._save_roster(spawn)
+            self.parts.emit(
+                "agent_spawned",
+                spawn.name,
+                role=spawn.role,
+                model=member.model,
+                task=spawn.task_id,
+                plan_required=spawn.require_plan,
+            )
+            by.wait(self._start, member, agent, run)
+        return f"Spawned {spawn.name}." + (f" It has {spawn.task_id}." if spawn.task_id else "")
+
+    def assign(self, name: str, sender: str) -> None:
+        """Tell a member about the task that it holds now."""
+        held = self.parts.assignments.of(name)
+        if held is None:
+            return
+        task = held.task
+        body = f"{task.id}: {task.subject}\n{task.description}\nDirectory: {held.place.root}"
+        self.parts.bus.send(sender, name, body, "task_assigned", {"task": task.id})
+
+    def _known(self, name: str) -> Member | None:
+        if name in RESERVED:
+            rule = f"it is reserved; not one of {', '.join(sorted(RESERVED))}"
+            raise NameInvalid("agent", name, rule)
+        check_agent_name(name)
+        with self._lock:
+            return self._members.get(name)
+
+    async def _new_member_on_loop(self, spawn: Spawn) -> Member:
+        return self._new_member(spawn, spawn.model or self.parts.model)
+
+    def _new_member(self, spawn: Spawn, model: str, is_lead: bool = False) -> Member:
+        return Member(spawn.name, spawn.role, model, Crossing(), Bell(), is_lead)
+
+    async def _start(
+        self, member: Member, agent: Agent, run: Callable[[Member, Agent], None]
+    ) -> None:
+        assert self._group is not None
+        self._group.start_soon(self.host, run, member, agent)
+
+    async def host(self, run: Callable[[Member, Agent], None], member: Member, agent: Agent) -> None:
+        """Run one member's thread to its end."""
+        await to_thread.run_sync(run, member, agent, limiter=self._limiter)
+
+    def open(self, group: TaskGroup) -> None:
+        """Members' threads live in `group`."""
+        self._group = group
+
+    def _save_roster(self, spawn: Spawn) -> None:
+        record = self.parts.sessions.load(self.parts.session)
+        roster = [a for a in record.get("agents", []) if a["name"] != spawn.name]
+        record["agents"] = [
+            *roster,
+            {
+                "name": spawn.name,
+                "role": spawn.role,
+                "model": spawn.model or self.parts.model,
+                "requirePlan": spawn.require_plan,
+            },
+        ]
+        self.parts.sessions.save(self.parts.session, record)
+
+    # Stopping
+
+    def check_stop(self, name: str) -> None:
+        """Raises `TurnBreak` when the member was asked to stop."""
+        with self._lock:
+            reason = self._members[name].stop_reason
+        if reason is not None:
+            raise TurnBreak(reason)
+
+    def ask_to_stop(self, name: str, reason: str) -> None:
+        """The member stops before its next model call; `force_later` sees to it that it does."""
+        with self._lock:
+            member = self._members[name]
+            member.stop_reason = member.stop_reason or reason
+            ended = member.state.ended
+        if not ended:
+            self.change(name, State.STOPPING)
+        member.bell.ring()
+
+    def stop(self, reason: str, error: TeamError | None = None) -> None:
+        """Ask every member to stop. The first error is the one that the run ends with."""
+        self.stop_error = self.stop_error or error
+        for member in self.members():
+            self.ask_to_stop(member.name, reason)
+
+    async def force_later(self, name: str, seconds: float) -> None:
+        """End a member's waits when it has not stopped after `seconds`."""
+        with anyio.move_on_after(seconds):
+            while not self.get(name).state.ended:
+                await anyio.sleep(0.05)
+        self.force(name)
+
+    def force(self, name: str) -> None:
+        """End a member's waits now. Call on the loop thread."""
+        member = self.get(name)
+        if not member.state.ended:
+            member.crossing.stop()
+
+    async def shut_down(self) -> None:
+        """Stop all teammates, by force after the deadline, and wait until they have ended."""
+        teammates = [m.name for m in self.members() if not m.is_lead]
+        for name in teammates:
+            self.ask_to_stop(name, "the run is over")
+        async with anyio.create_task_group() as group:
+            for name in teammates:
+                group.start_soon(self.force_later, name, SHUTDOWN_SECONDS)
+
+    def request_shutdown(self, name: str, by: Crossing) -> str:
+        """The lead's request: the teammate ends within the deadline."""
+        member = self.get(name)
+        if member.state.ended:
+            return f"{name} has already {member.state.value}."
+        self.parts.bus.send(LEAD, name, "Please stop.", "shutdown_request")
+        self.ask_to_stop(name, "the lead asked it to stop")
+        by.wait(self._force_in_group, name)
+        return f"{name} was asked to stop and ends within {SHUTDOWN_SECONDS:g} seconds."
+
+    async def _force_in_group(self, name: str) -> None:
+        assert self._group is not None
+        self._group.start_soon(self.force_later, name, SHUTDOWN_SECONDS)

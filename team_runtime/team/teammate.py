@@ -1,0 +1,142 @@
+"""A teammate's life: work, report, idle, until it is asked to stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from team_runtime.crossing import Stopped
+from team_runtime.errors import TeamError
+from team_runtime.loop.agent import Agent, TurnBreak
+from team_runtime.team.member import Member, State
+from team_runtime.team.planning import LEAD
+from team_runtime.team.settle import REMINDERS
+from team_runtime.team.team import Team
+
+POLL_SECONDS: Final = 5.0
+"""The floor under the wake-up hints."""
+
+
+@dataclass
+class Teammate:
+    """Runs on a thread of its own; every wait goes through the member's crossing."""
+
+    team: Team
+    member: Member
+    agent: Agent
+
+    def run(self) -> None:
+        """Until asked to stop, or the model cannot be had. Ends with one final state, with an
+        unfinished task given back."""
+        final, note = State.STOPPED, "its agent stopped"
+        try:
+            while self._next():
+                self._shift()
+        except TurnBreak as stop:
+            note = str(stop)
+        except Stopped:
+            note = "its agent was stopped by force"
+        except TeamError as error:
+            final, note = State.FAILED, str(error)
+        except Exception as error:
+            final, note = State.FAILED, f"{type(error).__name__}: {error}"
+        finally:
+            self._end(final, note)
+
+    @property
+    def _name(self) -> str:
+        return self.member.name
+
+    def _shift(self) -> None:
+        """Work until the model asks for no more, then report to the lead."""
+        team = self.team
+        team.change(self._name, State.WORKING, asked=False)
+        text = self.agent.work()
+        team.parts.assignments.let_go(self._name)
+        if team.parts.assignments.waits_for_plan(self._name):
+            team.change(self._name, State.WAITING)
+            return
+        bus = team.parts.bus
+        bus.send(self._name, LEAD, text or "(it ended its turn without a text)", "result")
+        bus.send(self._name, LEAD, f"{self._name} is idle.", "idle")
+        team.change(self._name, State.IDLE)
+
+    def _next(self) -> bool:
+        """Wait for something to do. `False` when asked to stop."""
+        while True:
+            self.team.change(self._name, busy=True)
+            if self.member.stop_reason is not None:
+                return False
+            if self._has_work():
+                return True
+            self.team.change(self._name, busy=False)
+            self.member.crossing.wait(self.member.bell.wait, POLL_SECONDS)
+
+    def _has_work(self) -> bool:
+        """Mail first, then the own unfinished task, then at most one new one."""
+        parts = self.team.parts
+        if any(message.wakes for message in parts.bus.unread(self._name)):
+            self.member.reminders = 0
+            return True
+        if self.agent.conversation.unanswered:
+            return True
+        if parts.assignments.waits_for_plan(self._name):
+            return False
+        if parts.assignments.of(self._name) is not None:
+            return self._reminded()
+        return self._claims()
+
+    def _reminded(self) -> bool:
+        """Go on with the own task: at once, unless a question of it may still be answered."""
+        member = self.member
+        if member.asked and not member.remind:
+            return False
+        member.remind = False
+        task_id = self._task_id()
+        if member.reminders >= REMINDERS:
+            self._give_back("its agent ended its turn without completing it")
+            return False
+        member.reminders += 1
+        closed = self.team.parts.assignments.gate(self._name)
+        how = closed or "finish it and call complete_task, or say with update_task why it fails."
+        self.agent.tell(f"[runtime] {task_id} is still yours and not completed: {how}")
+        return True
+
+    def _claims(self) -> bool:
+        parts, member = self.team.parts, self.member
+        try:
+            claimed = parts.assignments.claim_next(self._name, self.team.eligible, member.avoided)
+        except TeamError as error:
+            parts.bus.send(self._name, LEAD, f"A task could not be started: {error}", "error")
+            return False
+        if claimed is None:
+            return False
+        member.reminders = 0
+        self.team.assign(self._name, "runtime")
+        return True
+
+    def _give_back(self, note: str) -> None:
+        task_id = self.team.parts.assignments.release(self._name, note)
+        self.member.reminders = 0
+        if task_id is not None:
+            self.member.avoided.add(task_id)
+            text = f"{task_id} was given back with its work saved: {note}."
+            self.team.parts.bus.send(self._name, LEAD, text, "error")
+
+    def _task_id(self) -> str:
+        held = self.team.parts.assignments.of(self._name)
+        return held.claim.task_id if held else "no task"
+
+    def _end(self, final: State, note: str) -> None:
+        """Give back what is held, tell the lead, and end: in this order, whatever fails."""
+        team, bus = self.team, self.team.parts.bus
+        team.parts.assignments.let_go(self._name)
+        try:
+            released = team.parts.assignments.release(self._name, note)
+            kept = f" {released} was given back with its work saved." if released else ""
+            if final is State.FAILED:
+                bus.send(self._name, LEAD, f"{self._name} has failed: {note}{kept}", "error")
+            else:
+                bus.send(self._name, LEAD, f"{self._name} has stopped: {note}.{kept}", "shutdown_reply")
+        finally:
+            team.change(self._name, final, busy=False)

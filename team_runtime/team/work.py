@@ -1,0 +1,175 @@
+"""Starting, finishing and giving back a task: one service for the loop and the command line.
+
+Gates run here, before the write: the task's check, and the commit that keeps its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from team_runtime.board.base import Board, Claim
+from team_runtime.board.model import PENDING, Task
+from team_runtime.errors import (
+    CheckFailed,
+    NotARepository,
+    StaleClaim,
+    TeamError,
+    WorktreeRefused,
+)
+from team_runtime.git.worktrees import Worktree, Worktrees
+from team_runtime.process.base import Command, Runner
+from team_runtime.text import cut, decode
+from team_runtime.tools.base import Place
+
+CHECK_SECONDS: Final = 900.0
+_SHOWN: Final = 4000
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What completing a task left."""
+
+    task: Task
+    commit: str | None
+    readied: list[Task]
+
+
+class Work:
+    """What it takes to begin and to end an attempt at a task."""
+
+    def __init__(
+        self,
+        board: Board,
+        worktrees: Worktrees | None,
+        main: Path,
+        runner: Runner,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._board = board
+        self._worktrees = worktrees
+        self._main = main
+        self._runner = runner
+        self._environment = environment
+
+    def bind(self, name: str, task_id: str) -> Worktree:
+        """Make the worktree `name` for a pending task. Picks up after an earlier call that was
+        interrupted between making and binding. Raises `WorktreeRefused`, `TransitionRefused`."""
+        task = self._board.get(task_id)
+        if task.worktree is not None:
+            raise WorktreeRefused(name, f"{task_id} already has worktree {task.worktree!r}", "Use it.")
+        if task.status != PENDING:
+            raise WorktreeRefused(name, f"{task_id} is {task.status}", "Bind a pending task.")
+        known = next((w for w in self.worktrees.list() if w.name == name), None)
+        made = known if known and known.task == task_id else self.worktrees.create(name, task_id)
+        self._board.edit(task_id, worktree=name)
+        return made
+
+    def start(self, claim: Claim) -> Place:
+        """The directory of the claimed task, on a fresh base when nothing was done there yet.
+
+        Raises `WorktreeRefused` or `LandingConflict` when the task cannot have its worktree; the
+        claim is then given back (or failed, when its blockers cannot be merged).
+        """
+        task = self._board.get(claim.task_id)
+        if task.worktree is None:
+            return Place(self._main, task.id)
+        try:
+            worktree, path = self._bound(task)
+            base = self.worktrees.refresh_base(worktree, self._blocker_commits(task))
+        except TeamError as error:
+            # Not a release: an idle teammate would claim it again and fail in the same way.
+            self._board.fail(claim, f"its worktree cannot be used: {error}")
+            raise
+        self._board.set_base(claim, base)
+        return Place(path, task.id, task.worktree)
+
+    def resume(self, claim: Claim) -> Place:
+        """The directory of a task that was being worked on, as it was left."""
+        task = self._board.get(claim.task_id)
+        if task.worktree is None:
+            return Place(self._main, task.id)
+        return Place(self._bound(task)[1], task.id, task.worktree)
+
+    def finish(self, claim: Claim, summary: str) -> Finished:
+        """Run the task's check, commit its worktree and complete it.
+
+        Raises `CheckFailed` (the task stays in progress) or `StaleClaim`.
+        """
+        task = self._held(claim)
+        self._check(task)
+        commit = self._commit(claim, task, summary or task.subject)
+        readied = self._board.complete(claim, summary, commit)
+        return Finished(self._board.get(task.id), commit, readied)
+
+    def give_back(self, claim: Claim, note: str) -> str | None:
+        """Commit what is there and put the task back to pending. Returns the branch's tip."""
+        head = self._snapshot(claim, note)
+        self._board.release(claim, note, head)
+        return head
+
+    def give_up(self, claim: Claim, note: str) -> str | None:
+        """Commit what is there and fail the task. Returns the branch's tip."""
+        head = self._snapshot(claim, note)
+        self._board.fail(claim, note, head)
+        return head
+
+    def run_check(self, command: str, folder: Path, what: str) -> None:
+        """Run a check in `folder`. Raises `CheckFailed`, saying `what` did not happen."""
+        ended = self._runner.run(
+            Command(
+                argv=["/bin/sh", "-c", command],
+                cwd=folder,
+                env=self._environment,
+                timeout=CHECK_SECONDS,
+                merge=True,
+            )
+        )
+        if ended.status != 0 or ended.timed_out:
+            output = cut(decode(ended.stdout), _SHOWN)
+            raise CheckFailed(command=command, status=ended.status, what=what, output=output)
+
+    @property
+    def worktrees(self) -> Worktrees:
+        """Raises `NotARepository` where there are none."""
+        if self._worktrees is None:
+            raise NotARepository(
+                path=str(self._main),
+                cause="it is not a git repository, so no task can have a worktree",
+                hint="Run `git init` and make a first commit.",
+            )
+        return self._worktrees
+
+    def _check(self, task: Task) -> None:
+        if task.check is None:
+            return
+        folder = self._bound(task)[1] if task.worktree else self._main
+        self.run_check(task.check, folder, f"{task.id} was not completed")
+
+    def _commit(self, claim: Claim, task: Task, message: str) -> str | None:
+        if task.worktree is None:
+            return None
+        worktree, _ = self._bound(task)
+        return self.worktrees.commit(worktree, f"{message}\n\nTask: {task.id}", claim.owner)
+
+    def _held(self, claim: Claim) -> Task:
+        """The task, if the claim is still in force: a stale owner must not commit either."""
+        task = self._board.get(claim.task_id)
+        if task.claim is not None and task.claim.token != claim.token:
+            raise StaleClaim(claim.task_id, claim.owner, f"{task.owner} holds it now")
+        return task
+
+    def _snapshot(self, claim: Claim, note: str) -> str | None:
+        task = self._held(claim)
+        return self._commit(claim, task, f"Unfinished: {task.subject}\n\n{note}")
+
+    def _bound(self, task: Task) -> tuple[Worktree, Path]:
+        assert task.worktree is not None
+        worktree = self.worktrees.get(task.worktree)
+        return worktree, self.worktrees.verify(worktree)
+
+    def _blocker_commits(self, task: Task) -> list[str]:
+        blockers = [self._board.get(blocker) for blocker in task.blocked_by]
+        return [b.result.commit for b in blockers if b.result and b.result.commit]
