@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Literal, ParamSpec, TypeAlias, TypeVar
 
 from team_runtime.clock import Clock, Entropy, SystemClock, SystemEntropy
-from team_runtime.errors import OutcomeUnknown, RecordBroken, StoreFailed
+from team_runtime.errors import InputError, OutcomeUnknown, RecordBroken, StoreFailed
 from team_runtime.events import Emit, no_events
 from team_runtime.store.layout import Layout
 from team_runtime.store.locks import Hold, locked
@@ -78,12 +78,28 @@ class Store:
             raise RecordBroken(str(path), f"it is larger than {LARGEST_RECORD} bytes")
         return data
 
+    def names(self, folder: Path) -> list[str]:
+        """The names in a folder, in no order; none where there is no folder."""
+        with _failing(folder, "listed"), suppress(FileNotFoundError), os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
+        return []
+
+    def states(self, folder: Path) -> list[tuple[str, os.stat_result]]:
+        """Each name in a folder with its state, in no order; none where there is no folder."""
+        found = []
+        with _failing(folder, "listed"), suppress(FileNotFoundError), os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    found.append((entry.name, entry.stat(follow_symlinks=False)))
+        return found
+
     def replace(self, path: Path, old: bytes | None, new: bytes) -> bool:
         """Swap `new` in for `old`; `None` means that there is no file yet.
 
         Returns whether it was done: it is not when the file no longer holds `old`. Raises
         `OutcomeUnknown` when the disk did not confirm the swap.
         """
+        _check_size(path, new)
         if old is None:
             try:
                 self.publish(path, new)
@@ -101,8 +117,9 @@ class Store:
         """Let a whole file appear as `path`, written in the folder `through` first.
 
         Raises `FileExistsError` when there is one, and leaves that alone; `OutcomeUnknown` when
-        the disk did not confirm.
+        the disk did not confirm; like `replace`, `InputError` for more than `LARGEST_RECORD`.
         """
+        _check_size(path, data)
         with (
             _failing(path, "written", FileExistsError),
             self._beside(through or path.parent, data) as beside,
@@ -296,6 +313,11 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _check_size(path: Path, data: bytes) -> None:
+    if len(data) > LARGEST_RECORD:
+        raise InputError(f"{path.name} would be {len(data)} bytes; the limit is {LARGEST_RECORD}.")
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
