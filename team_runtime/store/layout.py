@@ -15,9 +15,14 @@ _AGENT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _WORKTREE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
+def is_agent_name(name: str) -> bool:
+    """Whether `name` can be an agent's."""
+    return _AGENT.fullmatch(name) is not None
+
+
 def check_agent_name(name: str, kind: str = "agent") -> str:
     """`name`, when it can be an agent's or a team's. Raises `NameInvalid`."""
-    if not _AGENT.fullmatch(name):
+    if not is_agent_name(name):
         rule = "use 1 to 40 lower-case letters, digits and hyphens, no hyphen first"
         raise NameInvalid(kind, name, rule)
     return name

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from team_runtime.clock import iso
-from team_runtime.errors import RecordBroken, StoreFailed, VersionTooNew
+from team_runtime.errors import Held, RecordBroken, StoreFailed, TeamRunning, VersionTooNew
 from team_runtime.store.files import Store
-from team_runtime.store.locks import LifeLock
+from team_runtime.store.locks import Hold, LifeLock
 from team_runtime.store.records import decode_record, encode_record
 from team_runtime.types import Json, Liveness
 
@@ -118,6 +118,18 @@ class RunPresence(Runs):
         if self._lock.held:
             self._store.remove(self._path(self.run))
             self._lock.release()
+
+
+def hold_team(store: Store, session: str) -> Hold:
+    """The right to be the one team of the workspace, for as long as this process lives.
+
+    Raises `TeamRunning`, which names the process and session that have it.
+    """
+    try:
+        return store.hold("team", {"session": session})
+    except Held as error:
+        other = str(error.info.get("session", "unknown"))
+        raise TeamRunning(error.pid, other, str(store.layout.workspace)) from error
 
 
 def _place(descriptor: int) -> dict[str, Json]:
