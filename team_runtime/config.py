@@ -33,13 +33,13 @@ class Settings(BaseModel):
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     plan_review: Literal["lead", "person"] = "lead"
-    plan_deadline: float = Field(3600.0, gt=0)
+    plan_deadline: float = Field(default=3600.0, gt=0)
     """Seconds after which a plan that no person reviewed is rejected."""
-    max_turns: int | None = Field(None, gt=0)
+    max_turns: int | None = Field(default=None, gt=0)
     """Model calls of the whole team."""
-    timeout: float | None = Field(None, gt=0)
+    timeout: float | None = Field(default=None, gt=0)
     """Seconds of the whole run."""
-    retry_base: float = Field(0.5, ge=0)
+    retry_base: float = Field(default=0.5, ge=0)
     """Seconds of the first back-off of a failed model call."""
 
 

@@ -53,7 +53,7 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 @click.option("--no-color", is_flag=True, help="No colours.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version)
 @click.pass_context
-def cli(ctx: click.Context, **given: Any) -> None:
+def cli(ctx: click.Context, /, **given: Any) -> None:
     """A team of coding agents that share a task board, each in its own git worktree.
 
     Options before the command may also stand after it.

@@ -38,7 +38,9 @@ class RulePermissions:
         if question.protected and question.effect is not Effect.READ:
             return Decision(Verdict.DENY, "git's and the runtime's own files are never edited")
         if question.effect is Effect.COMMAND and len(question.input["command"]) > shell.MAX_LENGTH:
-            return Decision(Verdict.DENY, f"commands over {shell.MAX_LENGTH} characters are refused")
+            return Decision(
+                Verdict.DENY, f"commands over {shell.MAX_LENGTH} characters are refused"
+            )
         if self.mode == "plan" and question.effect in _CHANGES:
             return Decision(Verdict.DENY, "the mode is plan: nothing may be changed")
         for rule in self._allow:

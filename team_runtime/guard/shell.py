@@ -13,11 +13,47 @@ MAX_LENGTH: Final = 20_000
 _OPAQUE: Final = frozenset("$`(){}<>\\*?[]~#!\r\0")
 _SEPARATORS: Final = ("&&", "||", "|&", ";", "|", "&", "\n")
 _WRAPPERS: Final = frozenset(
-    "env sudo nohup nice ionice setsid timeout time xargs watch stdbuf command exec builtin".split()
+    [
+        "env",
+        "sudo",
+        "nohup",
+        "nice",
+        "ionice",
+        "setsid",
+        "timeout",
+        "time",
+        "xargs",
+        "watch",
+        "stdbuf",
+        "command",
+        "exec",
+        "builtin",
+    ]
 )
 _KEYWORDS: Final = frozenset(
-    "if then else elif fi for while until do done case esac function select time coproc eval "
-    "source . trap alias".split()
+    [
+        "if",
+        "then",
+        "else",
+        "elif",
+        "fi",
+        "for",
+        "while",
+        "until",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "function",
+        "select",
+        "time",
+        "coproc",
+        "eval",
+        "source",
+        ".",
+        "trap",
+        "alias",
+    ]
 )
 
 
@@ -38,7 +74,9 @@ def commands(text: str) -> list[list[str]] | None:
         elif char in "'\"":
             quote = char
             current.append(char)
-        elif (separator := next((s for s in _SEPARATORS if text.startswith(s, i)), None)) is not None:
+        elif (
+            separator := next((s for s in _SEPARATORS if text.startswith(s, i)), None)
+        ) is not None:
             parts.append("".join(current))
             current = []
             i += len(separator) - 1

@@ -15,7 +15,6 @@ from team_runtime.loop.turn import Caller, ask
 from team_runtime.models.base import TOOL_USE
 from team_runtime.types import ToolResult
 
-
 UNKNOWN: Final = (
     "The runtime stopped before the result of this call was recorded: whether it took effect is "
     "unknown. Check before you repeat it."

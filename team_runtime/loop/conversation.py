@@ -8,7 +8,7 @@ previous one.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -43,8 +43,13 @@ class _Message:
 class Conversation:
     """What an agent has been told and has said in one epoch, and what it used in all of them."""
 
-    def __init__(self, transcript: Transcript) -> None:
+    def __init__(
+        self,
+        transcript: Transcript,
+        observe: Callable[[dict[str, Any]], None] = lambda entry: None,
+    ) -> None:
         self._transcript = transcript
+        self._observe = observe
         self._messages: list[_Message] = []
         self._done: list[bytes] = []  # encodings of messages that no longer change or move marks
         self._tails: list[tuple[int, int]] = []  # last block of the last two requests
@@ -124,6 +129,7 @@ class Conversation:
     def _record(self, entry: dict[str, Any]) -> None:
         self._transcript.append(entry)
         self._apply(entry)
+        self._observe(entry)
 
     def _apply(self, entry: dict[str, Any]) -> None:
         kind = entry["kind"]

@@ -71,7 +71,9 @@ class Dispatch:
 
     def leave(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Results for calls of a reply that did not stop to have them run."""
-        return [_error(call, "The reply did not ask for its calls to run: not run.") for call in calls]
+        return [
+            _error(call, "The reply did not ask for its calls to run: not run.") for call in calls
+        ]
 
     def _is_read_only(self, call: ToolCall) -> bool:
         tool = self.tools.get(call.name)
@@ -147,7 +149,8 @@ class Dispatch:
         except Exception as error:
             # A tool's own fault must not end the agent; the model is told that the outcome is open.
             result = _error(
-                call, f"Error: the tool failed ({type(error).__name__}: {error}); its effect is unknown."
+                call,
+                f"Error: the tool failed ({type(error).__name__}: {error}); its effect is unknown.",
             )
         self.emit(
             "tool_ended",

@@ -7,7 +7,8 @@ from pathlib import Path
 from team_runtime.board.base import Board
 from team_runtime.board.model import COMPLETED
 from team_runtime.errors import LandingBlocked
-from team_runtime.git.landing import Landed, Landing
+from team_runtime.git.landing import Landing
+from team_runtime.git.record import Landed
 from team_runtime.team.work import Work
 
 

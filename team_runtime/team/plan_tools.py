@@ -15,7 +15,9 @@ from team_runtime.tools.files import Strict
 
 
 class SubmitPlanInput(Strict):
-    plan: str = Field(min_length=1, description="what you will change, file by file, and how tested")
+    plan: str = Field(
+        min_length=1, description="what you will change, file by file, and how tested"
+    )
 
 
 class SubmitPlan:

@@ -42,7 +42,9 @@ class Planning:
     def decide_as_lead(self, request_id: str, approve: bool, feedback: str) -> Revision:
         """The lead's decision. Raises `PlanRefused` when a person has to decide."""
         if self.reviewer == PERSON:
-            raise PlanRefused("A person reviews the plans of this run; the lead cannot decide them.")
+            raise PlanRefused(
+                "A person reviews the plans of this run; the lead cannot decide them."
+            )
         return self._announce(*self._plans.decide(request_id, approve, LEAD, feedback))
 
     def decide_as_person(
@@ -54,15 +56,13 @@ class Planning:
     def pending(self, session: str) -> list[tuple[Plan, Revision]]:
         """The revisions of this session that wait for a decision, oldest first."""
         return [
-            (plan, plan.revisions[-1])
-            for plan in self._plans.pending()
-            if plan.session == session
+            (plan, plan.revisions[-1]) for plan in self._plans.pending() if plan.session == session
         ]
 
     def expire(self, session: str) -> None:
         """Reject what nobody decided before its deadline: with nobody there the answer is no."""
         for plan, revision in self.pending(session):
-            submitted = datetime.fromisoformat(revision.submitted_at)
+            submitted = datetime.fromisoformat(revision.submitted_at or "")
             if self._clock.now() - submitted > self._deadline:
                 note = "Nobody reviewed this plan in time."
                 self.decide_as_person(plan.id, revision.number, False, note, "runtime")

@@ -35,7 +35,7 @@ class ClaimTask:
 
 class CompleteTaskInput(Strict):
     task_id: str
-    summary: str = Field("", description="one sentence: what was done")
+    summary: str = Field(default="", description="one sentence: what was done")
 
 
 class CompleteTask:
@@ -56,20 +56,23 @@ class CompleteTask:
         )
         commit = f" as commit {finished.commit[:12]}" if finished.commit else ""
         readied = ", ".join(task.id for task in finished.readied)
-        return f"Completed {input.task_id}{commit}." + (f" Now ready: {readied}." if readied else "")
+        return f"Completed {input.task_id}{commit}." + (
+            f" Now ready: {readied}." if readied else ""
+        )
 
 
 class UpdateTaskInput(Strict):
     task_id: str
-    subject: str | None = Field(None, min_length=1)
+    subject: str | None = Field(default=None, min_length=1)
     description: str | None = None
     priority: int | None = None
     addBlockedBy: list[str] = Field(default_factory=list)
     removeBlockedBy: list[str] = Field(default_factory=list)
     status: Literal["cancelled", "failed"] | None = Field(
-        None, description="cancelled: call off a pending task; failed: give up your own task"
+        default=None,
+        description="cancelled: call off a pending task; failed: give up your own task",
     )
-    note: str = Field("", description="why it failed")
+    note: str = Field(default="", description="why it failed")
 
 
 class UpdateTask:

@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -113,6 +114,14 @@ class Team:
         elif kind.startswith("task_") and kind != "task_claimed":
             self.ring_all()
 
+    def on_file(self, path: Path) -> None:
+        """A hint that another process changed a mailbox or the board."""
+        name = next((m.name for m in self.members() if f"/mail/{m.name}/" in str(path)), None)
+        if name is not None:
+            self.ring(name)
+        elif path.parent.name == ".tasks":
+            self.ring_all()
+
     def eligible(self, task: Task) -> bool:
         """Whether idle teammates may claim the task by themselves: one of this session, or one
         that a person added while this run lasts."""
@@ -193,7 +202,9 @@ class Team:
         assert self._group is not None
         self._group.start_soon(self.host, run, member, agent)
 
-    async def host(self, run: Callable[[Member, Agent], None], member: Member, agent: Agent) -> None:
+    async def host(
+        self, run: Callable[[Member, Agent], None], member: Member, agent: Agent
+    ) -> None:
         """Run one member's thread to its end."""
         await to_thread.run_sync(run, member, agent, limiter=self._limiter)
 
@@ -204,7 +215,7 @@ class Team:
     def _save_roster(self, spawn: Spawn) -> None:
         record = self.parts.sessions.load(self.parts.session)
         roster = [a for a in record.get("agents", []) if a["name"] != spawn.name]
-        record["agents"] = [
+        agents = [
             *roster,
             {
                 "name": spawn.name,
@@ -213,7 +224,7 @@ class Team:
                 "requirePlan": spawn.require_plan,
             },
         ]
-        self.parts.sessions.save(self.parts.session, record)
+        self.parts.sessions.save(self.parts.session, {"agents": agents})
 
     # Stopping
 

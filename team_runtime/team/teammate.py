@@ -137,6 +137,8 @@ class Teammate:
             if final is State.FAILED:
                 bus.send(self._name, LEAD, f"{self._name} has failed: {note}{kept}", "error")
             else:
-                bus.send(self._name, LEAD, f"{self._name} has stopped: {note}.{kept}", "shutdown_reply")
+                bus.send(
+                    self._name, LEAD, f"{self._name} has stopped: {note}.{kept}", "shutdown_reply"
+                )
         finally:
             team.change(self._name, final, busy=False)

@@ -21,8 +21,10 @@ class SpawnTeammateInput(Strict):
     name: str = Field(description="lower-case letters, digits and -")
     role: str = Field(min_length=1)
     prompt: str = Field(min_length=1, description="what it is to do, with all it must know")
-    require_plan: bool = Field(False, description="nothing may be changed before a plan is approved")
-    task_id: str | None = Field(None, description="a task it claims before its first turn")
+    require_plan: bool = Field(
+        default=False, description="nothing may be changed before a plan is approved"
+    )
+    task_id: str | None = Field(default=None, description="a task it claims before its first turn")
     model: str | None = None
 
 
@@ -98,7 +100,9 @@ class SendMessage:
         members = {m.name: m for m in self._team.members()}
         if input.to not in members or input.to == context.agent:
             known = ", ".join(n for n in members if n != context.agent) or "nobody"
-            raise ToolFailure(f"There is no {input.to!r} to send to; nothing was sent. Names: {known}.")
+            raise ToolFailure(
+                f"There is no {input.to!r} to send to; nothing was sent. Names: {known}."
+            )
         if members[input.to].state.ended:
             raise ToolFailure(
                 f"{input.to} has {members[input.to].state.value} and reads no mail; nothing was sent."

@@ -19,8 +19,10 @@ from team_runtime.errors import (
     TeamError,
     WorktreeRefused,
 )
-from team_runtime.git.worktrees import Worktree, Worktrees
+from team_runtime.git.record import Worktree
+from team_runtime.git.worktrees import Worktrees
 from team_runtime.process.base import Command, Runner
+from team_runtime.store.layout import check_worktree_name
 from team_runtime.text import cut, decode
 from team_runtime.tools.base import Place
 
@@ -54,12 +56,20 @@ class Work:
         self._runner = runner
         self._environment = environment
 
+    def check_free(self, name: str) -> None:
+        """Raises `NameInvalid` or `WorktreeRefused` when no worktree can have this name."""
+        check_worktree_name(name)
+        if any(worktree.name == name for worktree in self.worktrees.list()):
+            raise WorktreeRefused(name, "the name is taken", "Choose another name.")
+
     def bind(self, name: str, task_id: str) -> Worktree:
         """Make the worktree `name` for a pending task. Picks up after an earlier call that was
         interrupted between making and binding. Raises `WorktreeRefused`, `TransitionRefused`."""
         task = self._board.get(task_id)
         if task.worktree is not None:
-            raise WorktreeRefused(name, f"{task_id} already has worktree {task.worktree!r}", "Use it.")
+            raise WorktreeRefused(
+                name, f"{task_id} already has worktree {task.worktree!r}", "Use it."
+            )
         if task.status != PENDING:
             raise WorktreeRefused(name, f"{task_id} is {task.status}", "Bind a pending task.")
         known = next((w for w in self.worktrees.list() if w.name == name), None)

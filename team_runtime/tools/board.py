@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import BaseModel, Field
 
 from team_runtime.board.base import Board
-from team_runtime.board.codec import to_json
+from team_runtime.board.codec import task_record
 from team_runtime.board.model import Task
 from team_runtime.guard.base import Effect
 from team_runtime.text import one_line
@@ -21,7 +21,9 @@ class CreateTaskInput(Strict):
     description: str = ""
     blockedBy: list[str] = Field(default_factory=list, description="ids such as task_1")
     priority: int = 0
-    check: str | None = Field(None, description="a command that must pass before completion")
+    check: str | None = Field(
+        default=None, description="a command that must pass before completion"
+    )
     plan_required: bool = False
 
 
@@ -85,7 +87,7 @@ class GetTask:
         self._board = board
 
     def run(self, input: GetTaskInput, context: ToolContext) -> str:
-        shown = to_json(self._board.get(input.task_id))
+        shown = task_record(self._board.get(input.task_id))
         if shown.get("claim"):
             shown["claim"] = {k: v for k, v in shown["claim"].items() if k != "token"}
         why = self._board.why(input.task_id)

@@ -28,8 +28,8 @@ class Strict(BaseModel):
 
 class ReadFileInput(Strict):
     path: str = Field(description="relative to your directory, or absolute inside it")
-    offset: int = Field(0, ge=0, description="lines to skip")
-    limit: int = Field(MAX_LINES, ge=1, description="lines to return")
+    offset: int = Field(default=0, ge=0, description="lines to skip")
+    limit: int = Field(default=MAX_LINES, ge=1, description="lines to return")
 
 
 class ReadFile:

@@ -37,8 +37,10 @@ def _files(beneath: Beneath, question: dict[str, Any]) -> Iterator[str]:
     wanted = tuple(question["glob"].split("/")) if question["glob"] else None
     found = [path for path, is_dir in beneath.walk(below) if not is_dir] or [below]
     for path in found:
-        if wanted is None or matches(wanted, tuple(path.split("/"))) or (
-            len(wanted) == 1 and matches(wanted, (path.rpartition("/")[2],))
+        if (
+            wanted is None
+            or matches(wanted, tuple(path.split("/")))
+            or (len(wanted) == 1 and matches(wanted, (path.rpartition("/")[2],)))
         ):
             yield path
 

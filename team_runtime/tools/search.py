@@ -33,7 +33,8 @@ class Glob:
 
     def run(self, input: GlobInput, context: ToolContext) -> str:
         pattern = _below(input.pattern, context)
-        found, more = [], 0
+        found: list[str] = []
+        more = 0
         for path, is_dir in Beneath(context.place.root).walk():
             if not is_dir and matches(tuple(pattern.split("/")), tuple(path.split("/"))):
                 if len(found) < MAX_PATHS:
@@ -47,8 +48,8 @@ class Glob:
 
 class GrepInput(Strict):
     pattern: str = Field(min_length=1, description="a Python regular expression")
-    path: str = Field(".", description="file or folder to search")
-    glob: str | None = Field(None, description="only files whose path matches, as in glob")
+    path: str = Field(default=".", description="file or folder to search")
+    glob: str | None = Field(default=None, description="only files whose path matches, as in glob")
     ignore_case: bool = False
 
 

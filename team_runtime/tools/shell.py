@@ -18,7 +18,7 @@ TIMEOUT: Final = 120.0
 
 class BashInput(Strict):
     command: str = Field(min_length=1)
-    timeout: float = Field(TIMEOUT, gt=0, le=3600, description="seconds until it is ended")
+    timeout: float = Field(default=TIMEOUT, gt=0, le=3600, description="seconds until it is ended")
 
 
 class Bash:

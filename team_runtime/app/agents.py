@@ -1,0 +1,219 @@
+"""Agents, put together: model, tools, permissions, conversation."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from team_runtime.app.workspace import Workspace
+from team_runtime.clock import SystemClock, SystemEntropy
+from team_runtime.config import Settings
+from team_runtime.guard.base import Permissions, Question
+from team_runtime.guard.permissions import RulePermissions
+from team_runtime.guard.rules import parse
+from team_runtime.loop.agent import Agent
+from team_runtime.loop.conversation import Conversation
+from team_runtime.loop.dispatch import Dispatch
+from team_runtime.loop.prompt import Identity, system_blocks
+from team_runtime.loop.turn import Caller
+from team_runtime.models.anthropic import AnthropicModel
+from team_runtime.models.base import Model
+from team_runtime.models.names import SCRIPTED, parse_model
+from team_runtime.models.retry import Patience
+from team_runtime.models.scripted import ScriptedModel
+from team_runtime.process.run import LoopRunner
+from team_runtime.sessions.transcript import Transcript
+from team_runtime.team.member import Member
+from team_runtime.team.plan_tools import RequestPlan, ReviewPlan, SubmitPlan
+from team_runtime.team.task_tools import ClaimTask, CompleteTask, UpdateTask
+from team_runtime.team.team import Team
+from team_runtime.team.tools import ListTeammates, RequestShutdown, SendMessage, SpawnTeammate
+from team_runtime.team.worktree_tools import CreateWorktree, LandWorktree
+from team_runtime.tools.base import Place, Seen, Tool, ToolContext, definition
+from team_runtime.tools.board import CreateTask, GetTask, ListTasks
+from team_runtime.tools.files import EditFile, ReadFile, WriteFile
+from team_runtime.tools.search import Glob, Grep
+from team_runtime.tools.shell import Bash
+from team_runtime.types import Usage
+
+TOOL_NAMES = frozenset(
+    tool.name
+    for tool in (
+        Bash, ReadFile, WriteFile, EditFile, Glob, Grep, CreateTask, ListTasks, GetTask, ClaimTask,
+        CompleteTask, UpdateTask, SpawnTeammate, ListTeammates, SendMessage, RequestShutdown,
+        RequestPlan, SubmitPlan, ReviewPlan, CreateWorktree, LandWorktree,
+    )
+)  # fmt: skip
+
+
+def make_permissions(settings: Settings) -> Permissions:
+    """The rules in force. Raises `InputError` for one that can match nothing."""
+    return RulePermissions(
+        settings.permission_mode,
+        [parse(rule, "allow rule", TOOL_NAMES) for rule in settings.allow],
+        [parse(rule, "deny rule", TOOL_NAMES) for rule in settings.deny],
+    )
+
+
+class Models:
+    """The providers in use, each made once."""
+
+    def __init__(self, retry_base: float, pace: float) -> None:
+        self._retry_base = retry_base
+        self._pace = pace
+        self._made: dict[str, Model] = {}
+
+    def get(self, name: str) -> tuple[Model, str]:
+        """The provider's adapter and its own name of the model. Raises `InputError`."""
+        parsed = parse_model(name)
+        key = name if parsed.provider == SCRIPTED else parsed.provider
+        if key not in self._made:
+            self._made[key] = self._make(parsed.provider, parsed.model)
+        return self._made[key], parsed.model
+
+    def _make(self, provider: str, model: str) -> Model:
+        if provider == SCRIPTED:
+            return ScriptedModel.load(Path(model), self._pace)
+        return AnthropicModel(Patience(SystemClock(), SystemEntropy(), base=self._retry_base))
+
+    async def close(self) -> None:
+        for model in self._made.values():
+            await model.close()
+
+
+class AgentFactory:
+    """Makes the agents of one run."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        models: Models,
+        permissions: Permissions,
+        on_entry: Callable[[str, dict[str, Any]], None],
+    ) -> None:
+        self._workspace = workspace
+        self._models = models
+        self._permissions = permissions
+        self._on_entry = on_entry
+        self._lock = threading.Lock()
+        self._conversations: list[Conversation] = []
+        self.may_call: Callable[[], None] = lambda: None
+
+    def make(self, team: Team, member: Member, role: str) -> Agent:
+        """An agent that goes on with its conversation of this session, or begins one."""
+        workspace, parts = self._workspace, team.parts
+        tools = self._tools(team, member)
+        model, model_name = self._models.get(member.model)
+        folder = workspace.store.layout.sessions / parts.session
+        conversation = Conversation(
+            Transcript(workspace.store, folder / f"{member.name}.jsonl"),
+            lambda entry: self._on_entry(member.name, entry),
+        )
+        if conversation.epoch == 0:
+            identity = Identity(member.name, parts.name, role, member.is_lead)
+            system = system_blocks(identity, str(workspace.root))
+            conversation.begin(model_name, system, [definition(tool) for tool in tools])
+        with self._lock:
+            self._conversations.append(conversation)
+        caller = Caller(
+            agent=member.name,
+            session=parts.session,
+            model=model,
+            model_name=model_name,
+            wait=member.crossing.wait,
+            on_retry=lambda cause, attempt, delay: parts.emit(
+                "api_retry", member.name, cause=cause, attempt=attempt, delay=delay
+            ),
+            may_call=self.may_call,
+        )
+        return Agent(
+            name=member.name,
+            conversation=conversation,
+            caller=caller,
+            dispatch=self._dispatch(team, member, tools),
+            bus=parts.bus,
+            emit=parts.emit,
+            check_stop=lambda: team.check_stop(member.name),
+        )
+
+    def usage(self) -> Usage:
+        """The tokens of all agents together."""
+        with self._lock:
+            return sum((c.usage for c in self._conversations), Usage())
+
+    def _dispatch(self, team: Team, member: Member, tools: list[Tool]) -> Dispatch:
+        name, assignments = member.name, team.parts.assignments
+        runner = LoopRunner(member.crossing)
+        environment = {**self._workspace.environment, "TEAM_AGENT": name}
+        spill = self._workspace.store.layout.spill / team.parts.session
+        seen = Seen()
+
+        def context(call_id: str, place: Place) -> ToolContext:
+            return ToolContext(
+                agent=name,
+                call_id=call_id,
+                place=place,
+                runner=runner,
+                environment=environment,
+                seen=seen,
+                spill=lambda file, data: self._spill(spill, file, data),
+                readable=(spill,),
+            )
+
+        return Dispatch(
+            agent=name,
+            tools={tool.name: tool for tool in tools},
+            permissions=self._permissions,
+            place=lambda: assignments.place(name),
+            gate=lambda: assignments.gate(name),
+            context=context,
+            answer=_nobody,
+            wait=member.crossing.wait,
+            clock=team.parts.clock,
+            emit=team.parts.emit,
+        )
+
+    def _spill(self, folder: Path, file: str, data: bytes) -> Path:
+        store = self._workspace.store
+        store.folder(folder)
+        path = folder / f"{store.entropy.token()}-{re.sub(r'[^A-Za-z0-9._-]', '_', file)}"
+        store.publish(path, data)
+        return path
+
+    def _tools(self, team: Team, member: Member) -> list[Tool]:
+        board, work = self._workspace.board, self._workspace.work
+        common: list[Tool] = [
+            Bash(),
+            ReadFile(),
+            WriteFile(),
+            EditFile(),
+            Glob(),
+            Grep(),
+            CreateTask(board, team.parts.session),
+            ListTasks(board),
+            GetTask(board),
+            ClaimTask(team),
+            CompleteTask(team),
+            UpdateTask(team),
+            SendMessage(team),
+        ]
+        if not member.is_lead:
+            return [*common, SubmitPlan(team)]
+        return [
+            *common,
+            SpawnTeammate(team, member),
+            ListTeammates(team),
+            RequestShutdown(team, member),
+            RequestPlan(team, self._workspace.plans),
+            ReviewPlan(team),
+            CreateWorktree(work),
+            LandWorktree(self._workspace.landings),
+        ]
+
+
+def _nobody(question: Question, reason: str) -> bool:
+    """A run without a terminal has nobody to ask, so the answer is no."""
+    return False

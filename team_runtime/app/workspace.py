@@ -1,0 +1,110 @@
+"""The services of one workspace, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from team_runtime.board.json_board import JsonBoard
+from team_runtime.bus.maildir import Maildir
+from team_runtime.clock import SystemClock
+from team_runtime.errors import NotARepository
+from team_runtime.events import EventLog
+from team_runtime.git.landing import Landing
+from team_runtime.git.repository import Repository
+from team_runtime.git.run import Git
+from team_runtime.git.worktrees import Worktrees
+from team_runtime.plans.store import PlanStore
+from team_runtime.process.base import Runner
+from team_runtime.process.environment import scrubbed
+from team_runtime.process.run import BlockingRunner
+from team_runtime.sessions.sessions import Sessions
+from team_runtime.store.files import Store
+from team_runtime.store.layout import Layout
+from team_runtime.store.presence import Runs
+from team_runtime.store.records import encode_line
+from team_runtime.team.landings import Landings
+from team_runtime.team.planning import LEAD, Planning
+from team_runtime.team.work import Work
+
+COMMAND_RUN: Final = "command"
+"""The `run` of events that a command makes outside of any run."""
+
+
+@dataclass
+class Workspace:
+    """The services of one workspace, each made when it is first used.
+
+    A command uses it as it is; a run gives it the run's id and presence and a runner that starts
+    programs from the event loop.
+    """
+
+    root: Path
+    environ: Mapping[str, str]
+    runner: Runner = field(default_factory=BlockingRunner)
+    run: str | None = None
+    presence: Runs | None = None
+
+    @cached_property
+    def events(self) -> EventLog:
+        log = EventLog(self.run or COMMAND_RUN, SystemClock())
+        path = Layout(self.root.absolute()).events
+        log.add(lambda record: self.store.append(path, encode_line(record)))
+        return log
+
+    @cached_property
+    def store(self) -> Store:
+        return Store.open(self.root, emit=lambda *a, **k: self.events.emit(*a, **k))
+
+    @cached_property
+    def board(self) -> JsonBoard:
+        presence = self.presence or Runs(self.store)
+        return JsonBoard(self.store, presence, self.run, self.events.emit)
+
+    @cached_property
+    def bus(self) -> Maildir:
+        return Maildir(self.store, self.events.emit)
+
+    @cached_property
+    def plans(self) -> PlanStore:
+        return PlanStore(self.store, self.events.emit)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        return Sessions(self.store)
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """What child processes get to see."""
+        return scrubbed(self.environ)
+
+    @cached_property
+    def repository(self) -> Repository:
+        """Raises `NotARepository`."""
+        return Repository.open(self.root, Git(self.runner, self.environment))
+
+    @cached_property
+    def worktrees(self) -> Worktrees:
+        return Worktrees(self.repository, self.store, self.events.emit)
+
+    @cached_property
+    def landing(self) -> Landing:
+        return Landing(self.repository, self.worktrees, self.store, self.events.emit)
+
+    @cached_property
+    def work(self) -> Work:
+        try:
+            worktrees: Worktrees | None = self.worktrees
+        except NotARepository:
+            worktrees = None
+        return Work(self.board, worktrees, self.root, self.runner, self.environment)
+
+    @cached_property
+    def landings(self) -> Landings:
+        return Landings(self.board, self.work, self.landing)
+
+    def planning(self, reviewer: str = LEAD, deadline: float = 3600.0) -> Planning:
+        return Planning(self.plans, self.bus, self.store.clock, reviewer, deadline)

@@ -1,0 +1,94 @@
+"""`team run`: let a team work on a request until it is done."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from team_runtime.cli.common import Shared, is_terminal, shared_options
+from team_runtime.cli.view import make_view
+from team_runtime.clock import SystemClock
+from team_runtime.errors import InputError
+
+
+@click.command("run")
+@click.argument("prompt")
+@click.option("--model", metavar="NAME", help="provider:model; a bare name means anthropic.")
+@click.option("--permission-mode", metavar="MODE", help="default, acceptEdits, plan, dontAsk, …")
+@click.option("--allow", metavar="RULE", multiple=True, help="Allow, such as 'Bash(npm test)'.")
+@click.option("--deny", metavar="RULE", multiple=True, help="Deny; beats every allow.")
+@click.option("--plan-review", type=click.Choice(["lead", "person"]), help="Who decides plans.")
+@click.option("--max-turns", type=click.IntRange(1), help="Model calls of the whole team.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS")
+@click.option("--name", metavar="TEAM", help="The team's name.")
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json", "stream-json"]),
+    help="text: the lead's report; json: one result; stream-json: every step.",
+)
+@shared_options
+def command(shared: Shared, prompt: str, output_format: str | None, **given: Any) -> int:
+    """Let a team work on PROMPT (- reads it from stdin) until the request is done.
+
+    Nobody is asked anything: what no rule allows is refused. Commands run with your own rights;
+    there is no sandbox.
+    """
+    from team_runtime.app.run import RunRequest, run_team_in
+    from team_runtime.cli.results import JsonStream, result_record
+    from team_runtime.config import load
+    from team_runtime.store.layout import check_agent_name
+
+    text = sys.stdin.read() if prompt == "-" else prompt
+    if not text.strip():
+        raise InputError("the prompt is empty; nothing was started")
+    settings = load(shared.workspace, os.environ, given)
+    check_agent_name(settings.name, "team")
+    output = output_format or ("json" if shared.as_json else "text")
+    clock = SystemClock()
+    stream = JsonStream(_print_json) if output == "stream-json" else None
+    view = make_view(clock, shared.color, live=is_terminal() and stream is None)
+
+    def on_event(record: dict[str, Any]) -> None:
+        if record["kind"] == "run_started":
+            shared.say(f"session {record['session']}")
+        view.on_event(record)
+        if stream is not None:
+            stream.on_event(record)
+
+    request = RunRequest(
+        root=shared.workspace,
+        prompt=text,
+        settings=settings,
+        environ=os.environ,
+        on_event=on_event,
+        on_entry=stream.on_entry if stream is not None else _ignore,
+    )
+    with view.showing():
+        result = run_team_in(request)
+    _report(shared, output, result, result_record(result))
+    return result.exit_code
+
+
+def _report(shared: Shared, output: str, result: Any, record: dict[str, Any]) -> None:
+    if output != "text":
+        _print_json(record)
+    elif result.ending.text:
+        click.echo(result.ending.text)
+    if result.ending.error is not None:
+        shared.say(f"team: {result.ending.error}")
+    elif result.ending.interrupted:
+        shared.say("team: interrupted; unfinished tasks were released with their work saved")
+    if result.unfinished:
+        shared.say(f"team: not finished: {', '.join(result.unfinished)}")
+
+
+def _print_json(record: dict[str, Any]) -> None:
+    click.echo(json.dumps(record, ensure_ascii=False))
+
+
+def _ignore(*_: Any) -> None:
+    """Nobody listens to the conversations."""
