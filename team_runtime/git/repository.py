@@ -83,10 +83,10 @@ class Repository:
         done = self.git.run(self.tree, "symbolic-ref", "-q", "HEAD", allowed=(0, 1))
         return os.fsdecode(done.stdout).strip().removeprefix("refs/heads/") or None
 
-    def tip(self, ref: str) -> str | None:
-        """The commit that `ref` names now, in full; `None` when it names none."""
+    def tip(self, ref: str, tree: Tree | None = None) -> str | None:
+        """The commit that `ref` names now (in the checkout `tree`), in full; `None` for none."""
         done = self.git.run(
-            self.tree,
+            tree or self.tree,
             *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"),
             allowed=(0, 1),
         )
@@ -95,6 +95,10 @@ class Repository:
     def branch_tip(self, branch: str) -> str | None:
         """The commit at the end of a local branch; `None` when there is no such branch."""
         return self.tip(f"refs/heads/{branch}")
+
+    def tree_of(self, commit: str) -> str:
+        """The tree object of a commit."""
+        return self.git.text(self.tree, "rev-parse", f"{commit}^{{tree}}")
 
     def is_ancestor(self, a: str, b: str) -> bool:
         """Whether commit `a` is contained in commit `b`."""
@@ -117,6 +121,25 @@ class Repository:
                 raise
             return False
         return True
+
+    def delete(self, ref: str, old: str) -> bool:
+        """Delete `ref`, if it still names `old`."""
+        try:
+            self.git.run(self.tree, "update-ref", "--no-deref", "-d", ref, old)
+        except CommandFailed:
+            if self.tip(ref) == old:
+                raise
+            return False
+        return True
+
+    def fast_forward(self, tree: Tree, commit: str) -> None:
+        """Move the branch that is checked out in `tree` forward to `commit`, files included. Files
+        that are not committed are never overwritten. Raises `CommandFailed`."""
+        self.git.run(
+            tree,
+            *("merge", "--quiet", "--ff-only", "--no-overwrite-ignore", "--no-autostash"),
+            *("--no-verify-signatures", "--no-stat", commit),
+        )
 
     def status(self) -> Status:
         """What differs from the last commit in the user's checkout."""

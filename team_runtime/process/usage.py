@@ -20,10 +20,20 @@ class User:
 
 
 def users_of(folder: Path, proc: Path = Path("/proc")) -> list[User]:
-    """The processes whose working directory is `folder` or below it; empty where the system does
-    not tell."""
-    inside = folder.resolve()
-    return [_user(entry) for entry in _processes(proc) if _works_in(entry, inside)]
+    """The processes whose working directory is `folder` or below it, or that are git at work on it
+    from elsewhere; empty where the system does not tell."""
+    place = folder.resolve()
+    return [
+        _user(entry)
+        for entry in _processes(proc)
+        if _works_below(entry, place) or _is_git_in(entry, place)
+    ]
+
+
+def git_in(folder: Path, proc: Path = Path("/proc")) -> list[User]:
+    """The processes of git that were told to work on the checkout `folder`."""
+    place = folder.resolve()
+    return [_user(entry) for entry in _processes(proc) if _is_git_in(entry, place)]
 
 
 def group_lives(group: int, proc: Path = Path("/proc")) -> bool:
@@ -54,9 +64,17 @@ def _processes(proc: Path) -> list[Path]:
         return []
 
 
-def _works_in(entry: Path, folder: Path) -> bool:
+def _works_below(entry: Path, folder: Path) -> bool:
     try:
         return (entry / "cwd").readlink().is_relative_to(folder)
+    except OSError:
+        return False
+
+
+def _is_git_in(entry: Path, folder: Path) -> bool:
+    mark = b"GIT_WORK_TREE=" + os.fsencode(folder)
+    try:
+        return mark in (entry / "environ").read_bytes().split(b"\0")
     except OSError:
         return False
 
