@@ -133,7 +133,8 @@ class AnthropicModel:
         begun = anyio.current_time()
         fault = Fault("cut", "the reply was cut off before its end")
         try:
-            with anyio.CancelScope(deadline=begun + self._waits.idle) as scope:
+            patient = min(self._waits.idle, self._waits.wall)
+            with anyio.CancelScope(deadline=begun + patient) as scope:
                 await self._read(client, body, assembly, scope)
             if scope.cancelled_caught:
                 seconds = anyio.current_time() - begun

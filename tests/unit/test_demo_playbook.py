@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import anyio
 import pytest
 
 from team_runtime.models.base import ModelReply
+from team_runtime.models.playbook import read_playbook
 from team_runtime.models.scripted import ScriptedModel
 from team_runtime.types import ToolCall
 from tests.support.talk import Talk, injected
@@ -147,3 +149,21 @@ def test_the_lead_splits_reviews_and_lands(model: ScriptedModel, shop: Path) -> 
         ("list_tasks", None),
     ]
     assert "Both parts" in lead.last.text
+
+
+def test_every_call_is_one_that_the_tools_accept() -> None:
+    modules = ("tools.files", "tools.search", "tools.shell", "tools.board", "team.tools")
+    more = ("team.plan_tools", "team.task_tools", "team.worktree_tools")
+    inputs = {
+        kind.name: kind.input_model
+        for module in modules + more
+        for kind in vars(import_module(f"team_runtime.{module}")).values()
+        if hasattr(kind, "input_model") and hasattr(kind, "run")
+    }
+    with as_file(DEMO / "playbook.yaml") as path:
+        scripts = read_playbook(path)
+
+    for script in scripts.values():
+        replies = [*script.start, *(reply for rule in script.rules for reply in rule.replies)]
+        for tool, given in (call for reply in replies for call in reply.calls):
+            inputs[tool].model_validate(given)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from team_runtime.errors import InputError
 from team_runtime.models.base import ModelReply
@@ -94,6 +98,44 @@ def test_messages_are_answered_in_order_of_arrival_and_none_waits_behind_a_text(
     assert second.text == "Approved a."
     assert second.calls[0].input == {"request_id": "b", "approve": False}
     assert (last.text, last.calls) == ("Rejected b.", [])
+
+
+RELAY = """
+agents:
+  lead:
+    start: [{say: Starting., calls: [{tool: list_tasks}]}, {say: Waiting.}]
+    on:
+      - message: {type: message}
+        replies:
+          - calls: [{tool: send_message, input: {content: "${n}"}}]
+          - say: Sent ${n}.
+"""
+
+
+@given(st.lists(st.integers(0, 3), max_size=6))
+def test_every_message_is_answered_once_whenever_it_arrives(batches: list[int]) -> None:
+    """An agent is called again only after tool calls or mail, as the loop does."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "book.yaml")
+        path.write_text(RELAY, encoding="utf-8")
+        model = ScriptedModel.load(path)
+    talk = Talk("Do it")
+    sent: list[str] = []
+    numbers = count()
+    pending = list(batches)
+    while True:
+        reply = ask(model, talk)
+        sent += [call.input["content"] for call in reply.calls if call.name == "send_message"]
+        mail = [str(next(numbers)) for _ in range(pending.pop(0) if pending else 0)]
+        talk.answer(reply, *(injected("auth", "message", n=n) for n in mail))
+        while not (reply.calls or mail) and pending:
+            mail = [str(next(numbers)) for _ in range(pending.pop(0))]
+            if mail:
+                talk.say(*(injected("auth", "message", n=n) for n in mail))
+        if not (reply.calls or mail):
+            break
+
+    assert sent == [str(n) for n in range(sum(batches))]
 
 
 def test_mail_between_tool_rounds_is_answered_after_what_was_queued(load: Load) -> None:
