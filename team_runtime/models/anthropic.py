@@ -139,14 +139,15 @@ class AnthropicModel:
             if scope.cancelled_caught:
                 seconds = anyio.current_time() - begun
                 fault = Fault("timeout", f"no whole reply came in {seconds:.0f} seconds")
-        except (anthropic.AnthropicError, httpx2.TransportError, ValueError) as error:
+        except (anthropic.AnthropicError, httpx2.RequestError, ValueError) as error:
             fault = self._fault(client, model, error)
         if not assembly.complete:
-            raise TryFailed(fault)
+            raise TryFailed(replace(fault, request_id=fault.request_id or assembly.request_id))
         try:
             return assembly.reply(model)
         except ValueError as error:
-            raise TryFailed(Fault("protocol", str(error))) from None
+            fault = Fault("protocol", str(error), request_id=assembly.request_id)
+            raise TryFailed(fault) from None
 
     async def _read(
         self, client: AsyncAnthropic, body: bytes, assembly: Assembly, scope: anyio.CancelScope
@@ -163,6 +164,7 @@ class AnthropicModel:
             stream_cls=AsyncStream[object],
         )
         async with stream:
+            assembly.request_id = stream.response.headers.get("request-id")
             async for event in stream:
                 assembly.feed(event)
                 wait = self._waits.goodbye if assembly.complete else self._waits.idle
@@ -181,17 +183,12 @@ class AnthropicModel:
 
 
 def encode(request: ModelRequest) -> bytes:
-    """The request's body: encoded parts, put one after the other.
-
-    The mark for the prompt cache is the one that moves with the last block by itself; the parts may
-    hold three more.
-    """
+    """The request's body: encoded parts, put one after the other. They hold the cache marks."""
     head = json.dumps(
         {
             "model": request.model,
             "max_tokens": request.max_tokens,
             "metadata": {"user_id": request.user_id},
-            "cache_control": {"type": "ephemeral"},
             "stream": True,
         },
         separators=(",", ":"),
@@ -228,13 +225,13 @@ def _fault(error: Exception, clock: Clock) -> Fault:
         return Fault(
             "authentication_error", "the API key has characters that cannot be sent in a header"
         )
-    if isinstance(root, UnicodeError | httpx2.UnsupportedProtocol | httpx2.InvalidURL):
+    if isinstance(root, UnicodeEncodeError | httpx2.UnsupportedProtocol | httpx2.InvalidURL):
         return Fault("invalid_request_error", f"the request cannot be sent: {root}")
     if isinstance(root, httpx2.TimeoutException | anthropic.APITimeoutError):
         return Fault("timeout", f"the service did not answer in time ({type(root).__name__})")
     if isinstance(root, ValueError):
         return Fault("protocol", f"the reply could not be read: {root}")
-    if isinstance(error, anthropic.APIConnectionError | httpx2.TransportError):
+    if isinstance(error, anthropic.APIConnectionError | httpx2.RequestError):
         return Fault("connection", f"the connection failed: {str(root) or type(root).__name__}")
     return Fault("authentication_error", f"the credentials cannot be used: {root}")
 

@@ -15,6 +15,8 @@ class Assembly:
     """One reply in the making. `feed` takes events in order; unknown kinds are tolerated."""
 
     def __init__(self) -> None:
+        self.request_id: str | None = None
+        """The service's name for the request, once it is known."""
         self._blocks: dict[int, _BlockParts] = {}
         self._message: Mapping[str, Any] = {}
         self._end: Mapping[str, Any] = {}

@@ -198,6 +198,16 @@ def test_a_whole_reply_counts_even_if_the_connection_then_stays_open() -> None:
     assert (reply.text, causes) == ("Hi", [])
 
 
+def test_a_reply_that_never_comes_whole_names_its_last_request(api: Any) -> None:
+    api.push(*[{"content": [LONG_TEXT], "cut": 6, "how": "rst"}] * 2)
+    patience = Patience(SystemClock(), SystemEntropy(), base=0.001, tries=2)
+
+    with pytest.raises(ModelFailed, match=r"2 tries\) \(request req_fake000002\)") as caught:
+        ask(AnthropicModel(patience, api_key=KEY, base_url=api.url), Talk("hi"))
+
+    assert caught.value.kind == "connection"
+
+
 def test_one_try_has_a_wall_limit_however_busy_the_stream(api: Any) -> None:
     api.push({"content": [LONG_TEXT * 9], "gap": 0.02, "piece": 1}, "Whole.")
 
