@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from team_runtime.models.base import ModelReply
+from team_runtime.models.base import INVALID_JSON, ModelReply
 from team_runtime.sessions.transcript import Transcript
 from team_runtime.types import Block, Json, Usage
 
@@ -172,11 +172,19 @@ class Conversation:
 def _reply_entry(kind: str, reply: ModelReply) -> dict[str, Any]:
     return {
         "kind": kind,
-        "blocks": list(reply.content),
+        "blocks": [_as_sent(block) for block in reply.content],
         "stopReason": reply.stop_reason,
         "usage": reply.usage.to_api(),
         "model": reply.model,
     }
+
+
+def _as_sent(block: Block) -> Block:
+    """The block as the service began it: an input that never became JSON was sent as `{}`. What
+    was streamed instead is quoted in the call's error result."""
+    if block.get("type") == "tool_use" and set(block["input"]) == {INVALID_JSON}:
+        return {**block, "input": {}}
+    return block
 
 
 def text_block(text: str) -> Block:

@@ -110,7 +110,7 @@ class Work:
         """
         task = self._held(claim)
         self._check(task)
-        commit = self._commit(claim, task, summary or task.subject)
+        commit = self._commit(claim, task, f"{task.subject}\n\n{summary}".rstrip())
         readied = self._board.complete(claim, summary, commit)
         return Finished(self._board.get(task.id), commit, readied)
 
@@ -162,7 +162,7 @@ class Work:
         if task.worktree is None:
             return None
         worktree, _ = self._bound(task)
-        return self.worktrees.commit(worktree, f"{message}\n\nTask: {task.id}", claim.owner)
+        return self.worktrees.commit(worktree, message, claim.owner)
 
     def _held(self, claim: Claim) -> Task:
         """The task, if the claim is still in force: a stale owner must not commit either."""

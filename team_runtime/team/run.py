@@ -1,0 +1,80 @@
+"""One run of a team on the event loop: the lead's thread, signals, the time limit, the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from team_runtime.errors import LimitReached, TeamError
+from team_runtime.team.lead import Lead
+from team_runtime.team.team import Team
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LIMIT_GRACE: Final = 10.0
+"""Seconds that turns may still take once the time limit is reached."""
+INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended."""
+
+    text: str
+    """The lead's last report."""
+    interrupted: bool = False
+    error: TeamError | None = None
+
+
+async def run_team(team: Team, prompt: str, timeout: float | None, signals: bool = True) -> Ending:
+    """Let the lead work on `prompt` until nothing can wake it, then shut the teammates down."""
+    interrupts = Interrupts(team)
+    async with anyio.create_task_group() as group:
+        team.open(group)
+        member, agent = team.add_lead()
+        lead = Lead(team, member, agent)
+        agent.tell(prompt)
+        if signals:
+            await group.start(interrupts.watch)
+        if timeout is not None:
+            group.start_soon(_watch_time, team, timeout)
+        await team.host(lambda _member, _agent: lead.run(), member, agent)
+        await team.shut_down()
+        group.cancel_scope.cancel()
+    return Ending(lead.text, interrupts.seen > 0, lead.error or team.stop_error)
+
+
+class Interrupts:
+    """What signals do: the first lets every turn end, the second ends all waits, the third leaves
+    at once; recovery is then the same as after `kill -9`."""
+
+    def __init__(self, team: Team) -> None:
+        self._team = team
+        self.seen = 0
+
+    async def watch(self, *, task_status: TaskStatus[None]) -> None:
+        """Receive signals until cancelled."""
+        with anyio.open_signal_receiver(*SIGNALS) as received:
+            task_status.started()
+            async for _ in received:
+                self.seen += 1
+                if self.seen == 1:
+                    self._team.stop("the run was interrupted")
+                elif self.seen == 2:
+                    for member in self._team.members():
+                        self._team.force(member.name)
+                else:
+                    os._exit(INTERRUPTED)
+
+
+async def _watch_time(team: Team, seconds: float) -> None:
+    """At the limit every turn may end within the grace, then all waits are ended."""
+    await anyio.sleep(seconds)
+    team.stop("the time limit was reached", LimitReached("time", f"{seconds:g} s"))
+    await anyio.sleep(LIMIT_GRACE)
+    for member in team.members():
+        team.force(member.name)
