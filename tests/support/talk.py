@@ -23,6 +23,13 @@ def injected(sender: str, type: str, **attributes: str) -> str:
     return render(Message("m1", sender, "lead", type, "body", "", attributes))
 
 
+IDENTITY: Block = {
+    "type": "text",
+    "text": "You are lead, the lead of team t.",
+    "cache_control": {"type": "ephemeral"},
+}
+
+
 class Talk:
     """One agent's conversation with a model."""
 
@@ -49,7 +56,7 @@ class Talk:
             agent=self.agent,
             user_id=f"session/{self.agent}/1",
             tools=encode([tool("bash"), tool("read_file")]),
-            system=encode([{"type": "text", "text": "You are lead, the lead of team t."}]),
+            system=encode([IDENTITY]),
             messages=b"[" + b",".join(self._encoded) + b"]",
             max_tokens=max_tokens,
         )
