@@ -137,11 +137,13 @@ class TaskFiles:
             return None
 
     def _next_number(self) -> int:
-        matches = map(_NAME.fullmatch, self._store.names(self._folder))
-        return max((int(m[1]) for m in matches if m), default=self._last_allocated()) + 1
+        here = map(_NAME.fullmatch, self._store.names(self._folder))
+        set_aside = map(_NAME.match, self._store.names(self._store.layout.quarantine))
+        used = [int(match[1]) for match in (*here, *set_aside) if match]
+        return max(0, self._last_allocated(), *used) + 1
 
     def _last_allocated(self) -> int:
-        """The highest number ever used, also when its file is gone."""
+        """The highest number ever given out, also when its file is gone."""
         try:
             data = self._store.read(self._mark)
             if data is not None:
@@ -149,9 +151,8 @@ class TaskFiles:
                 return mark.integer("last")
         except RecordBroken as error:
             self._store.quarantine(self._mark, error.cause)
-        names = map(_NAME.match, self._store.names(self._store.layout.quarantine))
         mentioned = (_ID.fullmatch(b) for task in self.tasks() for b in task.blocked_by)
-        return max((int(m[1]) for m in (*names, *mentioned) if m), default=0)
+        return max((int(m[1]) for m in mentioned if m), default=0)
 
     def _set_mark(self, number: int) -> None:
         mark = encode_record({"v": _MARK_VERSION, "last": number})

@@ -60,6 +60,12 @@ class MemoryBoard(TransactionalBoard):
         self._lock = threading.Lock()
         self._shelf = _Memory()
 
+    def joined(self, run: str | None) -> MemoryBoard:
+        """The same tasks, claimed for another run."""
+        other = MemoryBoard(self._clock, self._entropy, self._presence, run, self._emit)
+        other._lock, other._shelf = self._lock, self._shelf
+        return other
+
     @contextmanager
     def _transaction(self) -> Iterator[Shelf]:
         with self._lock:

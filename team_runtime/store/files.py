@@ -290,9 +290,10 @@ class Store:
             if path.is_symlink():
                 raise RecordBroken(str(path), "it is a link") from error
             raise
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise RecordBroken(str(path), "it is not a regular file")
         with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise RecordBroken(str(path), "it is not a regular file")
             return file.read() if limit is None else file.read(limit)
 
 
