@@ -1,4 +1,4 @@
-"""Time and randomness, as parameters: the only module that reads the clock or draws random bytes."""
+"""Time and randomness, as parameters: the only module that reads a clock or draws bytes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Stopped(BaseException):
 
 
 class Crossing:
-    """One agent's way over. `wait` and `finish` are called on worker threads, `stop` on the loop."""
+    """One agent's way over: `wait` and `finish` from worker threads, `stop` on the loop."""
 
     def __init__(self) -> None:
         self._stopped = False

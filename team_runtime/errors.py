@@ -224,8 +224,8 @@ class WouldLose(TeamError):
 
 @dataclass(eq=False)
 class LandingConflict(TeamError):
-    """{name} conflicts with {target} in {files}{others}. {target} and the checkout were not touched;
-    both versions are kept on their branches."""
+    """{name} conflicts with {target} in {files}{others}. {target} and the checkout were not
+    touched; both versions are kept on their branches."""
 
     name: str
     target: str

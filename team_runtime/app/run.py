@@ -11,7 +11,9 @@ import anyio
 from anyio import to_thread
 
 from team_runtime.app.agents import AgentFactory, Models, make_permissions
+from team_runtime.app.recovery import Recovery
 from team_runtime.app.workspace import Workspace
+from team_runtime.board.base import Claim
 from team_runtime.board.codec import task_record
 from team_runtime.board.model import CANCELLED, COMPLETED
 from team_runtime.clock import iso
@@ -21,11 +23,13 @@ from team_runtime.errors import Held, NotARepository, TeamRunning
 from team_runtime.git.repository import Repository
 from team_runtime.guard.base import Permissions
 from team_runtime.process.run import LoopRunner
+from team_runtime.store.locks import Hold
 from team_runtime.store.presence import RunPresence
 from team_runtime.store.watcher import watch
 from team_runtime.team.assignments import Assignments
 from team_runtime.team.limits import Limits
-from team_runtime.team.run import INTERRUPTED, Ending, run_team
+from team_runtime.team.member import Spawn
+from team_runtime.team.run import INTERRUPTED, Ending, Start, run_team
 from team_runtime.team.team import Parts, Team
 from team_runtime.types import Json, Usage
 
@@ -48,6 +52,8 @@ class RunRequest:
     """Told of every entry of every conversation, with the agent's name."""
     pace: float = 0.0
     """Seconds that each reply of a scripted model takes."""
+    resume: str | None = None
+    """The session to go on with; its agents are where they were. `prompt` may be empty then."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ def run_team_in(request: RunRequest) -> RunResult:
     """Run a team in a workspace until its request is done.
 
     Raises `TeamRunning` when one runs there already, `NotARepository`, or `InputError` for bad
-    settings; nothing was started then.
+    settings or an unknown session; nothing was started then.
     """
     plain = Workspace(request.root, request.environ)
     repository = plain.repository
@@ -91,21 +97,32 @@ def run_team_in(request: RunRequest) -> RunResult:
     permissions = make_permissions(request.settings)
     models = Models(request.settings.retry_base, request.pace)
     models.get(request.settings.model)
-    session = plain.sessions.create(
-        {"team": request.settings.name, "model": request.settings.model, "prompt": request.prompt}
-    )["id"]
-    try:
-        hold = plain.store.hold("team", {"session": session, "workspace": str(request.root)})
-    except Held as error:
-        other = str(error.info.get("session", "unknown"))
-        raise TeamRunning(error.pid, other, str(request.root)) from error
-    with hold:
+    with _only_team(plain, request) as hold:
+        session = _session(plain, request)
+        hold.note({"session": session, "workspace": str(request.root)})
         presence = RunPresence.start(plain.store, {"session": session, "kind": "team"})
         try:
             host = _Host(request, session, presence, permissions, models, repository)
             return anyio.run(host.run)
         finally:
             presence.end()
+
+
+def _only_team(plain: Workspace, request: RunRequest) -> Hold:
+    try:
+        return plain.store.hold("team", {"session": "starting", "workspace": str(request.root)})
+    except Held as error:
+        other = str(error.info.get("session", "unknown"))
+        raise TeamRunning(error.pid, other, str(request.root)) from error
+
+
+def _session(plain: Workspace, request: RunRequest) -> str:
+    """The id of the session that is resumed, or of a new one."""
+    if request.resume is not None:
+        return str(plain.sessions.load(request.resume)["id"])
+    settings = request.settings
+    record = {"team": settings.name, "model": settings.model, "prompt": request.prompt}
+    return str(plain.sessions.create(record)["id"])
 
 
 @dataclass
@@ -120,52 +137,27 @@ class _Host:
     repository: Repository
 
     async def run(self) -> RunResult:
-        settings = self.request.settings
-        crossing = Crossing()
-        workspace = Workspace(
-            self.request.root,
-            self.request.environ,
-            LoopRunner(crossing),
-            self.presence.run,
-            self.presence,
-        )
-        workspace.repository = self.repository.through(workspace.runner)
-        workspace.events.add(self.request.on_event)
+        workspace = self._workspace()
         clock = workspace.store.clock
-        started, began = iso(clock.now()), clock.monotonic()
-        await to_thread.run_sync(self._recover, workspace)
-        assignments = Assignments(
-            workspace.board, workspace.work, workspace.plans, self.request.root
-        )
-        parts = Parts(
-            name=settings.name,
-            session=self.session,
-            run=self.presence.run,
-            started_at=started,
-            model=settings.model,
-            board=workspace.board,
-            bus=workspace.bus,
-            assignments=assignments,
-            planning=workspace.planning(settings.plan_review, settings.plan_deadline),
-            sessions=workspace.sessions,
-            clock=clock,
-            emit=workspace.events.emit,
-        )
-        factory = AgentFactory(workspace, self.models, self.permissions, self.request.on_entry)
-        team = Team(parts, factory.make)
-        limits = Limits(settings.max_turns, lambda error: team.stop(str(error), error))
-        factory.may_call = limits.count_turn
-        workspace.events.add(team.on_event)
+        began = clock.monotonic()
         workspace.events.emit(
             "run_started",
             session=self.session,
-            model=settings.model,
-            permission_mode=settings.permission_mode,
+            model=self.request.settings.model,
+            permission_mode=self.request.settings.permission_mode,
             workspace=str(self.request.root),
+            resumed=self.request.resume is not None,
         )
-        watching = watch([workspace.store.layout.mail, workspace.store.layout.tasks], team.on_file)
+        claims = await to_thread.run_sync(self._recover, workspace)
+        factory = AgentFactory(workspace, self.models, self.permissions, self.request.on_entry)
+        team = self._team(workspace, factory)
+        limits = Limits(self.request.settings.max_turns, lambda e: team.stop(str(e), e))
+        factory.may_call = limits.count_turn
+        start = Start(self.request.prompt, claims, self._roster(workspace))
+        watched = [workspace.store.layout.mail, workspace.store.layout.tasks]
+        watching = watch(watched, team.on_file)
         try:
-            ending = await run_team(team, self.request.prompt, settings.timeout)
+            ending = await run_team(team, start, self.request.settings.timeout)
         finally:
             watching.close()
             await self.models.close()
@@ -187,17 +179,71 @@ class _Host:
         )
         return result
 
-    def _recover(self, workspace: Workspace) -> None:
-        """Put right what an earlier process left in the middle, before any agent starts."""
-        workspace.repository.exclude_runtime_files()
-        workspace.landing.recover()
-        workspace.board.reap()
-        workspace.work.worktrees.list()
+    def _workspace(self) -> Workspace:
+        """The workspace's services, with programs started from this loop."""
+        workspace = Workspace(
+            self.request.root,
+            self.request.environ,
+            LoopRunner(Crossing()),
+            self.presence.run,
+            self.presence,
+        )
+        workspace.repository = self.repository.through(workspace.runner)
+        workspace.events.add(self.request.on_event)
+        return workspace
+
+    def _recover(self, workspace: Workspace) -> list[Claim]:
+        """Put things right; returns the claims that a resumed session's agents keep."""
+        recovery = Recovery(workspace, self.presence)
+        recovery.prepare()
+        record = workspace.sessions.load(self.session)
+        claims = recovery.adopt(record)
+        recovery.clear()
+        runs = [*record.get("runs", []), self.presence.run]
+        workspace.sessions.save(self.session, {"runs": runs})
+        return claims
+
+    def _team(self, workspace: Workspace, factory: AgentFactory) -> Team:
+        settings = self.request.settings
+        assignments = Assignments(
+            workspace.board, workspace.work, workspace.plans, self.request.root
+        )
+        parts = Parts(
+            name=settings.name,
+            session=self.session,
+            run=self.presence.run,
+            started_at=iso(workspace.store.clock.now()),
+            model=settings.model,
+            board=workspace.board,
+            bus=workspace.bus,
+            assignments=assignments,
+            planning=workspace.planning(settings.plan_review, settings.plan_deadline),
+            sessions=workspace.sessions,
+            clock=workspace.store.clock,
+            emit=workspace.events.emit,
+        )
+        team = Team(parts, factory.make)
+        workspace.events.add(team.on_event)
+        return team
+
+    def _roster(self, workspace: Workspace) -> list[Spawn]:
+        """The teammates of a resumed session that were not sent away."""
+        return [
+            Spawn(
+                name=agent["name"],
+                role=agent["role"],
+                prompt="",
+                require_plan=agent["requirePlan"],
+                model=agent["model"],
+            )
+            for agent in workspace.sessions.load(self.session).get("agents", [])
+            if "role" in agent and not agent.get("dismissed")
+        ]
 
     def _tasks(self, workspace: Workspace) -> list[dict[str, Json]]:
+        runs = set(workspace.sessions.load(self.session).get("runs", []))
         return [
             task_record(task)
             for task in workspace.board.list()
-            if task.session == self.session
-            or any(attempt.run == self.presence.run for attempt in task.attempts)
+            if task.session == self.session or any(attempt.run in runs for attempt in task.attempts)
         ]

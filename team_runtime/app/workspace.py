@@ -20,6 +20,7 @@ from team_runtime.git.worktrees import Worktrees
 from team_runtime.plans.store import PlanStore
 from team_runtime.process.base import Runner
 from team_runtime.process.environment import scrubbed
+from team_runtime.process.orphans import MARK
 from team_runtime.process.run import BlockingRunner
 from team_runtime.sessions.sessions import Sessions
 from team_runtime.store.files import Store
@@ -78,8 +79,9 @@ class Workspace:
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        """What child processes get to see."""
-        return scrubbed(self.environ)
+        """What child processes get to see; those of a run carry its id."""
+        mark = {MARK: self.run} if self.run is not None else {}
+        return {**scrubbed(self.environ), **mark}
 
     @cached_property
     def repository(self) -> Repository:

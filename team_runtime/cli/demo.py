@@ -24,7 +24,7 @@ _PACE = 0.8
 @click.option("--pace", type=click.FloatRange(0), help="Seconds that each scripted reply takes.")
 @shared_options
 def command(shared: Shared, folder: str | None, pace: float | None) -> int:
-    """Let a scripted team refactor a bundled web shop: two worktrees, reviewed plans, landed work."""
+    """Let a scripted team refactor a bundled web shop: worktrees, reviewed plans, landing."""
     from team_runtime.app.demo import REQUEST, run_demo
 
     target = Path(folder).resolve() if folder else Path(tempfile.mkdtemp(prefix="team-demo-"))
@@ -61,8 +61,8 @@ def _summary(result: Any) -> list[str]:
         )
     tests = record["tests"]
     lines += [
-        f"tests on {record['target']}: {tests['passed']} passed, {tests['failed']} failed "
-        f"({tests['command']})",
+        f"tests on {record['target']}: {tests['passed']} passed, {tests['failed']} failed",
+        f"  by {tests['command']}",
         f"{record['seconds']:.1f} seconds",
         "",
         "Look around:",

@@ -88,8 +88,12 @@ class Agent:
             self.conversation.set_aside([asdict(m) for m in old])
             self.bus.acknowledge(self.name, [m.id for m in old])
 
-    def close_open_calls(self) -> None:
-        """After a crash: answer each call that has no result, truthfully."""
+    def go_on(self, text: str) -> None:
+        """Begin with a request, or go on where an earlier run was cut off: each call without a
+        result is answered, truthfully."""
         self.conversation.append_user(
             [ToolResult(id, UNKNOWN, is_error=True).block() for id in self.conversation.open_calls]
         )
+        if text:
+            self.conversation.append_user([text_block(text)])
+        self.conversation.sync()

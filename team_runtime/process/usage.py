@@ -24,8 +24,8 @@ def users_of(folder: Path, proc: Path = Path("/proc")) -> list[User]:
     from elsewhere; empty where the system does not tell."""
     place = folder.resolve()
     return [
-        _user(entry)
-        for entry in _processes(proc)
+        user_of(entry)
+        for entry in processes(proc)
         if _works_below(entry, place) or _is_git_in(entry, place)
     ]
 
@@ -33,7 +33,7 @@ def users_of(folder: Path, proc: Path = Path("/proc")) -> list[User]:
 def git_in(folder: Path, proc: Path = Path("/proc")) -> list[User]:
     """The processes of git that were told to work on the checkout `folder`."""
     place = folder.resolve()
-    return [_user(entry) for entry in _processes(proc) if _is_git_in(entry, place)]
+    return [user_of(entry) for entry in processes(proc) if _is_git_in(entry, place)]
 
 
 def group_lives(group: int, proc: Path = Path("/proc")) -> bool:
@@ -45,8 +45,8 @@ def group_lives(group: int, proc: Path = Path("/proc")) -> bool:
         return False
     except PermissionError:  # macOS says so when only the dead are left
         return False
-    processes = _processes(proc)
-    return not processes or any(_runs_in(entry, group) for entry in processes)
+    found = processes(proc)
+    return not found or any(_runs_in(entry, group) for entry in found)
 
 
 def _runs_in(entry: Path, group: int) -> bool:
@@ -57,7 +57,8 @@ def _runs_in(entry: Path, group: int) -> bool:
     return int(found) == group and state not in "ZX"
 
 
-def _processes(proc: Path) -> list[Path]:
+def processes(proc: Path) -> list[Path]:
+    """The folders that describe the processes of the machine; empty where there are none."""
     try:
         return [entry for entry in proc.iterdir() if entry.name.isdigit()]
     except OSError:
@@ -79,7 +80,8 @@ def _is_git_in(entry: Path, folder: Path) -> bool:
         return False
 
 
-def _user(entry: Path) -> User:
+def user_of(entry: Path) -> User:
+    """The process that a folder of `processes` describes."""
     try:
         name = (entry / "comm").read_text(errors="replace").strip()
     except OSError:

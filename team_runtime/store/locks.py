@@ -110,9 +110,14 @@ class Hold:
             os.close(descriptor)
             info = read_info(path)
             raise Held(path.stem, str(info.get("pid", "unknown")), info) from error
+        self._descriptor = descriptor
+        self.note(info)
+
+    def note(self, info: Mapping[str, Json]) -> None:
+        """Replace what others are told about the holder."""
         record = encode_record({"v": INFO_VERSION, "pid": os.getpid(), **info})
-        os.pwrite(descriptor, record, 0)
-        os.ftruncate(descriptor, len(record))
+        os.pwrite(self._descriptor, record, 0)
+        os.ftruncate(self._descriptor, len(record))
 
     @property
     def held(self) -> bool:

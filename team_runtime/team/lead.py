@@ -31,6 +31,8 @@ class Lead:
     def run(self) -> None:
         """Work until the run is over, the lead is stopped, or its model cannot be had."""
         try:
+            if not self.agent.conversation.unanswered and not self._next():
+                return
             while True:
                 self.team.change(self.member.name, State.WORKING, busy=True)
                 self.text = self.agent.work() or self.text
@@ -72,7 +74,7 @@ class Lead:
 
     def _end(self) -> None:
         try:
-            self.team.parts.assignments.release(self.member.name, "its agent stopped")
+            self.team.give_back(self.member.name, "its agent stopped")
         finally:
             state = State.FAILED if self.error else State.STOPPED
             self.team.change(self.member.name, state, busy=False)

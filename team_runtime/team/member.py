@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+import anyio
+
 from team_runtime.crossing import Bell, Crossing
 
 
@@ -46,6 +48,8 @@ class Member:
     crossing: Crossing
     bell: Bell
     is_lead: bool = False
+    gone: anyio.Event = field(default_factory=anyio.Event)
+    """Set on the loop when its thread has ended."""
     state: State = State.STARTING
     busy: bool = True
     """Whether it is in a turn or deciding what to do next: nothing is settled meanwhile."""

@@ -82,7 +82,7 @@ class ReviewPlanInput(Strict):
 class ReviewPlan:
     name: ClassVar[str] = "review_plan"
     description: ClassVar[str] = (
-        "Approve or reject one revision of a teammate's plan. Give concrete feedback when you reject."
+        "Approve or reject one revision of a teammate's plan. Give concrete feedback on a no."
     )
     effect: ClassVar[Effect] = Effect.COORDINATE
     input_model: ClassVar[type[BaseModel]] = ReviewPlanInput

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskStatus
 
+from team_runtime.board.base import Claim
 from team_runtime.errors import LimitReached, TeamError
 from team_runtime.team.lead import Lead
+from team_runtime.team.member import Spawn
 from team_runtime.team.team import Team
+from team_runtime.team.teammate import live_in
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMIT_GRACE: Final = 10.0
@@ -30,14 +35,34 @@ class Ending:
     error: TeamError | None = None
 
 
-async def run_team(team: Team, prompt: str, timeout: float | None, signals: bool = True) -> Ending:
-    """Let the lead work on `prompt` until nothing can wake it, then shut the teammates down."""
+@dataclass(frozen=True)
+class Start:
+    """What a run begins with."""
+
+    prompt: str
+    """Empty when a resumed session just goes on."""
+    claims: Sequence[Claim] = ()
+    """Claims that were carried over from an earlier run."""
+    roster: Sequence[Spawn] = ()
+    """Teammates of an earlier run."""
+
+
+async def run_team(
+    team: Team,
+    start: Start,
+    timeout: float | None,  # noqa: ASYNC109 - a limit of the run with an end of its own
+    signals: bool = True,
+) -> Ending:
+    """Let the lead work until nothing can wake it, then shut the teammates down."""
     interrupts = Interrupts(team)
     async with anyio.create_task_group() as group:
         team.open(group)
         member, agent = team.add_lead()
         lead = Lead(team, member, agent)
-        agent.tell(prompt)
+        await to_thread.run_sync(_adopt, team, start.claims)
+        agent.go_on(start.prompt)
+        for spawn in start.roster:
+            await team.restore(spawn, live_in(team))
         if signals:
             await group.start(interrupts.watch)
         if timeout is not None:
@@ -46,6 +71,16 @@ async def run_team(team: Team, prompt: str, timeout: float | None, signals: bool
         await team.shut_down()
         group.cancel_scope.cancel()
     return Ending(lead.text, interrupts.seen > 0, lead.error or team.stop_error)
+
+
+def _adopt(team: Team, claims: Sequence[Claim]) -> None:
+    """Give each agent its task back; one whose directory is gone gives it up, and says so."""
+    for claim in claims:
+        try:
+            team.parts.assignments.adopt(claim)
+        except TeamError as error:
+            team.parts.board.release(claim, f"its directory cannot be used: {error}")
+            team.parts.emit("notice", text=f"{claim.task_id} was given back: {error}")
 
 
 class Interrupts:

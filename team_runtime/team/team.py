@@ -26,6 +26,7 @@ from team_runtime.store.layout import check_agent_name
 from team_runtime.team.assignments import Assignments
 from team_runtime.team.member import Member, Spawn, State
 from team_runtime.team.planning import LEAD, Planning
+from team_runtime.types import Json
 
 RESERVED: Final = frozenset({"lead", "runtime", "person", "agent", "host"})
 SHUTDOWN_SECONDS: Final = 30.0
@@ -58,6 +59,7 @@ class Team:
         self._make_agent = make_agent
         self._lock = threading.RLock()
         self._spawning = threading.Lock()
+        self._roster = threading.Lock()
         self._members: dict[str, Member] = {}
         self._group: TaskGroup | None = None
         self._limiter = anyio.CapacityLimiter(math.inf)
@@ -173,6 +175,18 @@ class Team:
             by.wait(self._start, member, agent, run)
         return f"Spawned {spawn.name}." + (f" It has {spawn.task_id}." if spawn.task_id else "")
 
+    async def restore(self, spawn: Spawn, run: Callable[[Member, Agent], None]) -> None:
+        """Start a teammate of an earlier run where it was. Call on the loop thread."""
+        member = self._new_member(spawn, spawn.model or self.parts.model)
+        agent = self._make_agent(self, member, spawn.role)
+        if spawn.require_plan:
+            self.parts.assignments.require_plan(spawn.name)
+        agent.go_on("")
+        with self._lock:
+            self._members[spawn.name] = member
+        self.parts.emit("agent_spawned", spawn.name, role=spawn.role, model=member.model)
+        await self._start(member, agent, run)
+
     def assign(self, name: str, sender: str) -> None:
         """Tell a member about the task that it holds now."""
         held = self.parts.assignments.of(name)
@@ -206,25 +220,41 @@ class Team:
         self, run: Callable[[Member, Agent], None], member: Member, agent: Agent
     ) -> None:
         """Run one member's thread to its end."""
-        await to_thread.run_sync(run, member, agent, limiter=self._limiter)
+        try:
+            await to_thread.run_sync(run, member, agent, limiter=self._limiter)
+        finally:
+            member.gone.set()
 
     def open(self, group: TaskGroup) -> None:
         """Members' threads live in `group`."""
         self._group = group
 
     def _save_roster(self, spawn: Spawn) -> None:
-        record = self.parts.sessions.load(self.parts.session)
-        roster = [a for a in record.get("agents", []) if a["name"] != spawn.name]
-        agents = [
-            *roster,
-            {
-                "name": spawn.name,
-                "role": spawn.role,
-                "model": spawn.model or self.parts.model,
-                "requirePlan": spawn.require_plan,
-            },
-        ]
-        self.parts.sessions.save(self.parts.session, {"agents": agents})
+        self.record(
+            spawn.name,
+            role=spawn.role,
+            model=spawn.model or self.parts.model,
+            requirePlan=spawn.require_plan,
+            dismissed=False,
+        )
+
+    def record(self, name: str, **fields: Json) -> None:
+        """Note in the session what a resumed run must know about a member."""
+        with self._roster:
+            agents = self.parts.sessions.load(self.parts.session).get("agents", [])
+            known = next((a for a in agents if a["name"] == name), {"name": name})
+            others = [a for a in agents if a["name"] != name]
+            agents = [*others, {**known, **fields}]
+            self.parts.sessions.save(self.parts.session, {"agents": agents})
+
+    def give_back(self, name: str, note: str) -> str | None:
+        """Release what a member holds, so that a resumed session can take it up again; returns the
+        task's id."""
+        held = self.parts.assignments.of(name)
+        released = self.parts.assignments.release(name, note)
+        if held is not None and released is not None:
+            self.record(name, left={"task": released, "epoch": held.claim.epoch})
+        return released
 
     # Stopping
 
@@ -254,8 +284,7 @@ class Team:
     async def force_later(self, name: str, seconds: float) -> None:
         """End a member's waits when it has not stopped after `seconds`."""
         with anyio.move_on_after(seconds):
-            while not self.get(name).state.ended:
-                await anyio.sleep(0.05)
+            await self.get(name).gone.wait()
         self.force(name)
 
     def force(self, name: str) -> None:
@@ -279,6 +308,7 @@ class Team:
         if member.state.ended:
             return f"{name} has already {member.state.value}."
         self.parts.bus.send(LEAD, name, "Please stop.", "shutdown_request")
+        self.record(name, dismissed=True)
         self.ask_to_stop(name, "the lead asked it to stop")
         by.wait(self._force_in_group, name)
         return f"{name} was asked to stop and ends within {SHUTDOWN_SECONDS:g} seconds."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -132,7 +133,7 @@ class Teammate:
         team, bus = self.team, self.team.parts.bus
         team.parts.assignments.let_go(self._name)
         try:
-            released = team.parts.assignments.release(self._name, note)
+            released = team.give_back(self._name, note)
             kept = f" {released} was given back with its work saved." if released else ""
             if final is State.FAILED:
                 bus.send(self._name, LEAD, f"{self._name} has failed: {note}{kept}", "error")
@@ -142,3 +143,8 @@ class Teammate:
                 )
         finally:
             team.change(self._name, final, busy=False)
+
+
+def live_in(team: Team) -> Callable[[Member, Agent], None]:
+    """What a teammate's thread runs."""
+    return lambda member, agent: Teammate(team, member, agent).run()

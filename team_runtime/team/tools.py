@@ -7,12 +7,11 @@ from typing import ClassVar
 from pydantic import BaseModel, Field
 
 from team_runtime.guard.base import Effect
-from team_runtime.loop.agent import Agent
 from team_runtime.models.names import parse_model
 from team_runtime.team.member import Member, Spawn
 from team_runtime.team.planning import LEAD
 from team_runtime.team.team import Team
-from team_runtime.team.teammate import Teammate
+from team_runtime.team.teammate import live_in
 from team_runtime.tools.base import ToolContext, ToolFailure
 from team_runtime.tools.files import Strict
 
@@ -31,8 +30,8 @@ class SpawnTeammateInput(Strict):
 class SpawnTeammate:
     name: ClassVar[str] = "spawn_teammate"
     description: ClassVar[str] = (
-        "Start a teammate that works in parallel with you. Give it its task_id, so that the task is "
-        "claimed for it first. Its results arrive as messages; you need not wait."
+        "Start a teammate that works in parallel with you. Give it its task_id, so that the task "
+        "is claimed for it first. Its results arrive as messages; you need not wait."
     )
     effect: ClassVar[Effect] = Effect.COORDINATE
     input_model: ClassVar[type[BaseModel]] = SpawnTeammateInput
@@ -45,10 +44,7 @@ class SpawnTeammate:
         if input.model is not None:
             parse_model(input.model)
         spawn = Spawn(**input.model_dump())
-        return self._team.spawn(spawn, self._member.crossing, self._live)
-
-    def _live(self, member: Member, agent: Agent) -> None:
-        Teammate(self._team, member, agent).run()
+        return self._team.spawn(spawn, self._member.crossing, live_in(self._team))
 
 
 class ListTeammatesInput(Strict):
@@ -104,9 +100,8 @@ class SendMessage:
                 f"There is no {input.to!r} to send to; nothing was sent. Names: {known}."
             )
         if members[input.to].state.ended:
-            raise ToolFailure(
-                f"{input.to} has {members[input.to].state.value} and reads no mail; nothing was sent."
-            )
+            state = members[input.to].state.value
+            raise ToolFailure(f"{input.to} has {state} and reads no mail; nothing was sent.")
         sent = self._team.parts.bus.send(context.agent, input.to, input.content)
         self._team.change(context.agent, asked=True)
         return f"Sent {sent.id} to {input.to}."

@@ -33,8 +33,8 @@ class CreateWorktree:
     def run(self, input: CreateWorktreeInput, context: ToolContext) -> str:
         made = self._work.bind(input.name, input.task_id)
         return (
-            f"Created worktree {made.name} for {input.task_id} on branch {made.branch}; it lands on "
-            f"{made.target}."
+            f"Created worktree {made.name} for {input.task_id} on branch {made.branch}; it lands "
+            f"on {made.target}."
         )
 
 

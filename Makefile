@@ -1,0 +1,23 @@
+PYTHON ?= python3
+
+.PHONY: check test ci fault security bench
+
+check:  ## style and types, of the source and of the tests
+	$(PYTHON) -m ruff check team_runtime tests benchmarks
+	$(PYTHON) -m ruff format --check team_runtime tests benchmarks
+	$(PYTHON) -m mypy
+
+test:  ## what everybody runs; at most 3 minutes, names what it skipped
+	$(PYTHON) -m pytest -m "not fault and not slow"
+
+ci: check  ## everything but the long fault runs; nothing may be skipped
+	TEAM_TESTS_NO_SKIP=1 $(PYTHON) -m pytest -m "not fault"
+
+fault:  ## kills, torn writes and full disks in large numbers
+	$(PYTHON) -m pytest -m fault tests --timeout 1200
+
+security:  ## what is blocked, by name
+	$(PYTHON) -m pytest tests/security
+
+bench:  ## prints ratios against a rival run beside us
+	$(PYTHON) benchmarks/turns.py

@@ -1,0 +1,33 @@
+"""Rules for all tests: a hermetic environment, and no skips where none are allowed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+NO_SKIP = "TEAM_TESTS_NO_SKIP"
+
+
+@pytest.fixture(autouse=True)
+def _hermetic(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """No key, no endpoint, no configuration and no git identity of the machine."""
+    for name in list(os.environ):
+        if name.startswith(("ANTHROPIC_", "OPENAI_", "TEAM_", "GIT_")) and name != NO_SKIP:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp() / "nobody"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Where nothing may be skipped, a skip is a failure."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if report.skipped and os.environ.get(NO_SKIP) and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, where {NO_SKIP} forbids it: {report.longrepr}"
