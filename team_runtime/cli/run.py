@@ -16,7 +16,7 @@ from team_runtime.errors import InputError
 
 
 @click.command("run")
-@click.argument("prompt")
+@click.argument("prompt", required=False, default="")
 @click.option("--model", metavar="NAME", help="provider:model; a bare name means anthropic.")
 @click.option("--permission-mode", metavar="MODE", help="default, acceptEdits, plan, dontAsk, …")
 @click.option("--allow", metavar="RULE", multiple=True, help="Allow, such as 'Bash(npm test)'.")
@@ -25,14 +25,26 @@ from team_runtime.errors import InputError
 @click.option("--max-turns", type=click.IntRange(1), help="Model calls of the whole team.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS")
 @click.option("--name", metavar="TEAM", help="The team's name.")
+@click.option("--resume", metavar="SESSION", help="Go on with this session.")
+@click.option("--continue", "latest", is_flag=True, help="Go on with the newest session.")
 @click.option(
     "--output-format",
     type=click.Choice(["text", "json", "stream-json"]),
     help="text: the lead's report; json: one result; stream-json: every step.",
 )
 @shared_options
-def command(shared: Shared, prompt: str, output_format: str | None, **given: Any) -> int:
+def command(
+    shared: Shared,
+    prompt: str,
+    output_format: str | None,
+    resume: str | None,
+    latest: bool,
+    **given: Any,
+) -> int:
     """Let a team work on PROMPT (- reads it from stdin) until the request is done.
+
+    With --resume or --continue the lead and every teammate go on where they were; a PROMPT is then
+    one more request.
 
     Nobody is asked anything: what no rule allows is refused. Commands run with your own rights;
     there is no sandbox.
@@ -42,8 +54,12 @@ def command(shared: Shared, prompt: str, output_format: str | None, **given: Any
     from team_runtime.config import load
     from team_runtime.store.layout import check_agent_name
 
-    text = sys.stdin.read() if prompt == "-" else prompt
-    if not text.strip():
+    text = _prompt(prompt)
+    session = _session(shared, resume, latest)
+    if session is not None:
+        kept = {"model": session["model"], "name": session["team"]}
+        given = kept | {key: value for key, value in given.items() if value is not None}
+    elif not text.strip():
         raise InputError("the prompt is empty; nothing was started")
     settings = load(shared.workspace, os.environ, given)
     check_agent_name(settings.name, "team")
@@ -66,6 +82,7 @@ def command(shared: Shared, prompt: str, output_format: str | None, **given: Any
         environ=os.environ,
         on_event=on_event,
         on_entry=stream.on_entry if stream is not None else _ignore,
+        resume=session["id"] if session is not None else None,
     )
     with view.showing():
         result = run_team_in(request)
@@ -84,6 +101,31 @@ def _report(shared: Shared, output: str, result: Any, record: dict[str, Any]) ->
         shared.say("team: interrupted; unfinished tasks were released with their work saved")
     if result.unfinished:
         shared.say(f"team: not finished: {', '.join(result.unfinished)}")
+    if result.exit_code != 0:
+        shared.say(f"team: to go on: team run --resume {result.session}")
+
+
+def _prompt(given: str) -> str:
+    if given != "-":
+        return given
+    if sys.stdin is None or sys.stdin.closed:
+        raise InputError("there is no stdin to read the prompt from; nothing was started")
+    return sys.stdin.read()
+
+
+def _session(shared: Shared, resume: str | None, latest: bool) -> dict[str, Any] | None:
+    """The record of the session to go on with. Raises `InputError` when there is none."""
+    if resume is None and not latest:
+        return None
+    from team_runtime.app.workspace import Workspace
+
+    sessions = Workspace(shared.workspace, os.environ).sessions
+    if resume is not None:
+        return sessions.load(resume)
+    newest = sessions.latest()
+    if newest is None:
+        raise InputError("there is no session to continue in this workspace; nothing was started")
+    return newest
 
 
 def _print_json(record: dict[str, Any]) -> None:
