@@ -186,7 +186,7 @@ class Store:
         place = self.layout.quarantine / f"{path.name}.{self.entropy.token()}"
         notice = f"{path} was set aside, as it was: {why}\n"
         beside = place.with_name(place.name + ".why")
-        self.publish(beside, notice.encode())
+        self.publish(beside, notice.encode(), through=self.layout.team)
         if self.move(path, place):
             self._sync_folder(place.parent)
             self._emit("quarantined", path=str(path), where=str(place), why=why)

@@ -93,18 +93,27 @@ def dying_store(workspace: Path, n: int) -> Store:
 
 def in_child(act: Callable[[], object]) -> int:
     """The exit status of a forked child that did `act`."""
+    return ended(forked(act))
+
+
+def forked(act: Callable[[], object]) -> int:
+    """The process id of a forked child that does `act`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns of forks beside threads
         child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            act()
-            status = 0
-        finally:
-            os._exit(status)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status)
+    if child:
+        return child
+    status = 1
+    try:
+        act()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def ended(child: int) -> int:
+    """The exit status of a child, when it has one."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def program(code: str, *arguments: object) -> subprocess.Popen[str]:

@@ -1,0 +1,47 @@
+"""File events arrive, reading causes none, and their absence is no error."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from team_runtime.store.watcher import watch
+
+
+def test_a_change_below_is_told(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    seen: set[Path] = set()
+    told = threading.Event()
+
+    def on_change(path: Path) -> None:
+        seen.add(path)
+        if path.name == "b":
+            told.set()
+
+    watching = watch([tmp_path], on_change)
+    assert watching.active
+    (tmp_path / "deep" / "a").write_text("x")
+    (tmp_path / "deep" / "a").rename(tmp_path / "deep" / "b")
+    assert told.wait(10)
+    watching.close()
+    watching.close()
+    assert tmp_path / "deep" / "b" in seen
+    assert not watching.active
+
+
+def test_a_folder_that_cannot_be_watched_is_no_error(tmp_path: Path) -> None:
+    watching = watch([tmp_path / "missing"], lambda path: None)
+    assert not watching.active
+    watching.close()
+
+
+def test_no_file_events_left_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from watchdog.observers.api import BaseObserver
+
+    def refuse(self: object) -> None:
+        raise OSError(24, "inotify instance limit reached")
+
+    monkeypatch.setattr(BaseObserver, "start", refuse)
+    assert not watch([tmp_path], lambda path: None).active
