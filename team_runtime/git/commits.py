@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from team_runtime.git.run import Git, Tree, split
+from team_runtime.git.status import Status, read_status
 
 NAME: Final = "team_runtime"
 EMAIL: Final = "team@localhost"
@@ -74,20 +75,36 @@ def commit_tree(git: Git, tree: Tree, content: str, parents: Sequence[str], mess
     return done.stdout.decode().strip()
 
 
-def add_all(git: Git, tree: Tree, nested: Sequence[str], index: str | None = None) -> None:
-    """Stage everything but repositories inside the checkout, of which git would keep only a name,
-    and ignored files."""
-    left_out = [f":(top,exclude,literal){path}" for path in nested]
-    env = {"GIT_LITERAL_PATHSPECS": "0"}
-    if index:
-        env["GIT_INDEX_FILE"] = index
-    git.run(tree, "add", "--all", *(["--", ":/", *left_out] if nested else []), env=env)
+def stage(git: Git, tree: Tree, status: Status, index: str | None = None) -> None:
+    """Stage everything in `status` but repositories inside the checkout, of which git would keep
+    only a name, and ignored files.
+
+    Not with `git add`: that runs git in each submodule, with the submodule's own settings.
+    """
+    env = {"GIT_INDEX_FILE": index} if index else None
+    gone = [path for path in status.modified if not _is_there(tree.work_tree, path)]
+    present = [path for path in status.committable if path not in set(gone)]
+    for options, paths in (
+        (["--force-remove"], gone),
+        (["--add", "--remove", "--replace"], present),
+    ):
+        if paths:
+            listing = "\0".join(paths).encode("utf-8", "surrogateescape")
+            git.run(tree, "update-index", *options, "-z", "--stdin", input=listing, env=env)
 
 
-def snapshot(git: Git, tree: Tree, nested: Sequence[str]) -> str:
-    """The tree object of everything in the checkout that `add_all` stages; its index stays."""
+def _is_there(root: Path, path: str) -> bool:
+    """Whether `path` is a file, a link or a submodule of the checkout; not behind a link."""
+    place = root / path
+    if place.parent.resolve() != root.resolve() / Path(path).parent:
+        return False
+    return place.is_symlink() or place.is_file() or (place / ".git").exists()
+
+
+def snapshot(git: Git, tree: Tree) -> str:
+    """The tree object of everything in the checkout that `stage` stages; its index stays."""
     with scratch_index(tree) as index:
-        add_all(git, tree, nested, index)
+        stage(git, tree, read_status(git, tree), index)
         return git.text(tree, "write-tree", env={"GIT_INDEX_FILE": index})
 
 

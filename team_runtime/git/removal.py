@@ -7,6 +7,7 @@ known to be safe, an interrupted removal puts it back.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 from team_runtime.errors import WorktreeRefused, WouldLose
@@ -32,12 +33,12 @@ from team_runtime.store.files import Store
 class Losses:
     """What would be gone with a worktree."""
 
-    commits: tuple[str, ...]
+    commits: tuple[str, ...] = ()
     """Commits that its target does not contain, newest first."""
-    modified: tuple[str, ...]
-    untracked: tuple[str, ...]
-    ignored: tuple[str, ...]
-    nested: tuple[str, ...]
+    modified: tuple[str, ...] = ()
+    untracked: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    nested: tuple[str, ...] = ()
     """Repositories inside it, each ending in `/`."""
 
     def __bool__(self) -> bool:
@@ -108,10 +109,7 @@ class Removals:
         try:
             aside = replace(worktree.tree, work_tree=worktree.aside)
             losses = self._judge(worktree, aside, discard)
-            rescued = None
-            if losses:
-                nested = losses.nested
-                rescued = self.rescue.keep(worktree, aside, nested, losses.loose)
+            rescued = self.rescue.keep(worktree, aside, losses.loose) if losses else None
             tip = self._repository.branch_tip(worktree.branch)
             dropping = self._registry.set_state(worktree.name, DROPPING, tip)
         except BaseException:
@@ -145,7 +143,10 @@ class Removals:
         )
 
     def _put_back(self, worktree: Worktree) -> Worktree:
-        if worktree.aside.is_dir() and not worktree.path.exists():
+        if worktree.aside.is_dir():
+            if os.path.lexists(worktree.path):
+                cause = f"its files are in {worktree.aside}, and {worktree.path} was made anew"
+                raise WorktreeRefused(worktree.name, cause, "Move the new one away, try again.")
             self._store.move(worktree.aside, worktree.path)
         return self._registry.set_state(worktree.name, READY)
 
@@ -174,7 +175,7 @@ class Removals:
         return losses
 
     def _losses(self, worktree: Worktree, tree: Tree) -> Losses:
-        git, status, nested = self._repository.git, Status((), (), ()), list[str]()
+        git, status, nested = self._repository.git, Status(), list[str]()
         tips = [self._repository.branch_tip(worktree.branch)]
         if tree.work_tree.is_dir():
             status = read_status(git, tree)

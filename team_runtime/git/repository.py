@@ -90,7 +90,8 @@ class Repository:
             *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"),
             allowed=(0, 1),
         )
-        return done.stdout.decode().strip() or None
+        sha = done.stdout.decode().strip()
+        return sha if sha.isalnum() else None  # `a..b` names more than one commit
 
     def branch_tip(self, branch: str) -> str | None:
         """The commit at the end of a local branch; `None` when there is no such branch."""
@@ -153,7 +154,10 @@ class Repository:
     def checkouts(self) -> list[Checkout]:
         """Every checkout that git has registered, the main one first."""
         listing = self.git.run(self.tree, "worktree", "list", "--porcelain", "-z").stdout
-        return [_checkout(split(entry)) for entry in listing.split(b"\0\0") if entry]
+        main, *linked = [_checkout(split(entry)) for entry in listing.split(b"\0\0") if entry]
+        if self.tree.git_dir == self.tree.common_dir:
+            main = replace(main, path=self.root)  # of a submodule, git shows the git folder
+        return [main, *linked]
 
     def exclude_runtime_files(self) -> None:
         """Keep our folders out of git, through `info/exclude`; what is there stays. A folder with

@@ -50,16 +50,14 @@ class Rescue:
                 f"some of them first: {', '.join(loose[:5])}"
             )
 
-    def keep(
-        self, worktree: Worktree, tree: Tree, nested: Sequence[str], loose: Sequence[str]
-    ) -> Rescued:
+    def keep(self, worktree: Worktree, tree: Tree, loose: Sequence[str]) -> Rescued:
         """Copy everything in `tree`: files and commits to a ref, `loose` paths to a folder.
 
         It has survived power loss when this returns.
         """
         moment = self._store.clock.now().strftime("%Y%m%dT%H%M%S.%fZ")
         ref = f"{PREFIX}{worktree.name}/{moment}"
-        commit = self._commit(worktree, tree, nested)
+        commit = self._commit(worktree, tree)
         folder = self._store.layout.rescue / f"{worktree.name}-{moment}" if loose else None
         if folder is not None:
             self._store.folder(folder)
@@ -70,11 +68,11 @@ class Rescue:
         os.sync()
         return Rescued(ref, commit, folder)
 
-    def _commit(self, worktree: Worktree, tree: Tree, nested: Sequence[str]) -> str:
+    def _commit(self, worktree: Worktree, tree: Tree) -> str:
         repository = self._repository
         tips, content = [repository.branch_tip(worktree.branch)], None
         if tree.work_tree.is_dir():
-            content = snapshot(repository.git, tree, nested)
+            content = snapshot(repository.git, tree)
             tips.insert(0, repository.tip("HEAD", tree))
         parents = [tip for tip in dict.fromkeys(tips) if tip]
         content = content or repository.tree_of(parents[0])

@@ -38,7 +38,6 @@ _SETTINGS: Final = (
     "worktree.useRelativePaths=false",
     "gc.auto=0",
     "maintenance.auto=false",
-    "advice.addEmbeddedRepo=false",
     "advice.detachedHead=false",
 )
 _ENVIRONMENT: Final = {

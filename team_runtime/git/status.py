@@ -15,10 +15,10 @@ class Status:
     """Paths below the top of a checkout. A path that ends in `/` stands for all that is in it: an
     ignored folder, or a repository of its own."""
 
-    modified: tuple[str, ...]
+    modified: tuple[str, ...] = ()
     """Tracked files that were changed, deleted or staged."""
-    untracked: tuple[str, ...]
-    ignored: tuple[str, ...]
+    untracked: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -29,6 +29,12 @@ class Status:
     def nested(self) -> tuple[str, ...]:
         """Repositories inside the checkout: no commit of the checkout can hold their files."""
         return tuple(path for path in self.untracked if path.endswith("/"))
+
+    @property
+    def committable(self) -> tuple[str, ...]:
+        """What the next commit can hold."""
+        nested = set(self.nested)
+        return (*self.modified, *(path for path in self.untracked if path not in nested))
 
     def overlap(self, paths: list[str]) -> list[str]:
         """Those of our paths that lie at, above or below one of `paths`."""

@@ -15,11 +15,11 @@ from typing import Final
 from team_runtime.errors import CommandFailed, LandingConflict, TeamError, WorktreeRefused
 from team_runtime.events import Emit, no_events
 from team_runtime.git.commits import (
-    add_all,
     commit_tree,
     identity,
     merge_trees,
     snapshot,
+    stage,
     with_trailers,
 )
 from team_runtime.git.creation import Creation
@@ -212,7 +212,7 @@ class Worktrees:
         status = read_status(git, tree)
         merging = (worktree.git_dir / "MERGE_HEAD").exists()
         if merging or not status.is_clean:
-            add_all(git, tree, status.nested)
+            stage(git, tree, status)
             if merging or not git.holds(tree, "diff-index", "--cached", "--quiet", "HEAD", "--"):
                 git.run(
                     tree,
@@ -238,7 +238,7 @@ class Worktrees:
     def _changes(self, worktree: Worktree, *form: str) -> bytes:
         self.verify(worktree)
         git, tree = self.repository.git, worktree.tree
-        now = snapshot(git, tree, read_status(git, tree).nested)
+        now = snapshot(git, tree)
         return git.run(
             tree,
             *("diff", "--no-ext-diff", "--no-textconv", "--no-color", *form),
@@ -247,7 +247,9 @@ class Worktrees:
 
     def losses(self, name: str) -> Losses:
         """What removing the worktree would lose."""
-        return self._removals.losses(self.get(name))
+        with self.lock():
+            worktree = self._settled(name)
+            return self._removals.losses(worktree) if worktree else Losses()
 
     def remove(self, name: str, discard: bool = False) -> Removal:
         """Remove the worktree with its branch.
@@ -256,20 +258,25 @@ class Worktrees:
         `rescue_list`. Raises `WorktreeRefused` when its folder is not ours to remove or in use.
         """
         with self.lock():
-            worktree = self.get(name)
-            try:
-                settled = self._removals.settle(worktree)
-            except WorktreeRefused:
-                if worktree.state != CREATING or not discard:
-                    raise
-                settled = self._removals.with_remains(worktree)
-            if settled is None:
-                removal = Removal(name, worktree.task, Losses((), (), (), (), ()), None)
-            else:
-                removal = self._removals.remove(settled, discard)
+            task = self.get(name).task
+            worktree = self._settled(name)
+            removal = Removal(name, task, Losses(), None)
+            if worktree is not None:
+                removal = self._removals.remove(worktree, discard)
         ref = removal.rescued.ref if removal.rescued else None
-        self._emit("worktree_removed", name=name, task=worktree.task, rescued=ref)
+        self._emit("worktree_removed", name=name, task=task, rescued=ref)
         return removal
+
+    def _settled(self, name: str) -> Worktree | None:
+        """The worktree, after what an interrupted process left was undone or finished; `None` when
+        that was all there was."""
+        worktree = self.get(name)
+        try:
+            return self._removals.settle(worktree)
+        except WorktreeRefused:
+            if worktree.state != CREATING:
+                raise
+            return self._removals.with_remains(worktree)
 
     def recover(self) -> Sequence[str]:
         """At start: undo or finish what a killed process left half done. Returns a message for

@@ -1,0 +1,195 @@
+"""Kill -9 in the middle of git: a filter that waits on a pipe holds it where we want it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from team_runtime.errors import WorktreeRefused, WouldLose
+from team_runtime.process.usage import git_in, users_of
+from tests.support.repositories import Team, commit_all, git, head, new_repository, write, write_at
+
+
+class Held:
+    """A call on a `Team` in a process of its own, which git cannot finish."""
+
+    def __init__(self, root: Path, code: str) -> None:
+        self.root = root
+        self.reached = root.parent / "reached"
+        prelude = (
+            "import sys; from pathlib import Path; from tests.support.repositories import Team\n"
+            "team = Team(Path(sys.argv[1]))\n"
+        )
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", prelude + code, str(root)], cwd=Path.cwd()
+        )
+        with self.reached.open() as pipe:  # until the filter opens it too
+            self.filter = int(pipe.read())
+
+    def kill_ours(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def let_git_finish(self) -> None:
+        (self.root.parent / "go").write_text("go\n")
+        while git_in(self.root):
+            time.sleep(0.01)
+
+    def kill_git(self) -> None:
+        os.killpg(os.getpgid(self.filter), signal.SIGKILL)
+        while Path(f"/proc/{self.filter}/exe").exists():
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    root = new_repository(tmp_path)
+    for name in ("reached", "go"):
+        os.mkfifo(tmp_path / name)
+    write_at(root, ".gitattributes", "m*.txt filter=held\n")
+    commit_all(root)
+    yield root
+    for user in users_of(root):
+        os.kill(user.pid, signal.SIGKILL)
+
+
+def hold(root: Path) -> None:
+    """Let git wait when it comes to write a file `m*.txt`."""
+    folder = root.parent
+    script = f'sh -c \'echo $$ > "{folder}/reached"; read x < "{folder}/go"; exec cat\''
+    git(root, "config", "filter.held.smudge", script)
+
+
+def let_go(root: Path) -> None:
+    git(root, "config", "filter.held.smudge", "cat")
+
+
+class TestCreation:
+    @pytest.fixture
+    def held(self, root: Path) -> Held:
+        let_go(root)
+        write(root, m_txt="middle\n" * 1000, z_txt="last")
+        commit_all(root)
+        hold(root)
+        return Held(root, "team.worktrees.create('auth', 'task_1')")
+
+    def test_what_was_left_is_removed_and_the_name_is_free(self, root: Path, held: Held) -> None:
+        held.kill_ours()
+        held.kill_git()
+        let_go(root)
+        team = Team(root)
+        assert (root / "worktrees/auth/a.txt").exists()
+        assert team.worktrees.list() == []
+        worktree = team.worktrees.create("auth", "task_2")
+        assert (worktree.path / "z.txt").read_text() == "last"
+        assert team.worktrees.verify(worktree) == worktree.path
+
+    def test_a_torn_file_is_nobodys_work(self, root: Path, held: Held) -> None:
+        held.kill_ours()
+        held.kill_git()
+        let_go(root)
+        (root / "worktrees/auth/m.txt").write_text("middle\nmid")
+        assert Team(root).worktrees.recover() == []
+        assert not (root / "worktrees/auth").exists()
+        assert not git(root, "branch", "--list", "team/auth")
+
+    @pytest.mark.parametrize("path", ["mine.txt", "a.txt", "x.log"])
+    def test_a_users_file_stays_and_is_reported(self, root: Path, held: Held, path: str) -> None:
+        held.kill_ours()
+        held.kill_git()
+        let_go(root)
+        write_at(root / "worktrees/auth", path, "precious")
+        team = Team(root)
+        assert path in team.worktrees.recover()[0]
+        with pytest.raises(WorktreeRefused, match="was interrupted"):
+            team.worktrees.create("auth", "task_1")
+        assert (root / "worktrees/auth" / path).read_text() == "precious"
+        with pytest.raises(WouldLose, match=path):
+            team.worktrees.remove("auth")
+        rescued = team.worktrees.remove("auth", discard=True).rescued
+        assert rescued
+        team.worktrees.rescue_restore(rescued.ref, root.parent / "restored")
+        assert (root.parent / "restored" / path).read_text() == "precious"
+        assert team.worktrees.create("auth", "task_1").path.is_dir()
+
+    def test_a_commit_on_its_branch_stays_and_is_reported(self, root: Path, held: Held) -> None:
+        held.kill_ours()
+        held.kill_git()
+        let_go(root)
+        tip = git(root, "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "work").strip()
+        git(root, "update-ref", "refs/heads/team/auth", tip)
+        assert "commits on team/auth" in Team(root).worktrees.recover()[0]
+        assert head(root, "team/auth") == tip
+
+    def test_a_git_that_lives_on_is_not_disturbed(self, root: Path, held: Held) -> None:
+        held.kill_ours()
+        assert git_in(root / "worktrees/auth")
+        team = Team(root)
+        with pytest.raises(WorktreeRefused, match="in use by"):
+            team.worktrees.create("auth", "task_1")
+        held.kill_git()
+        let_go(root)
+        team.worktrees.create("auth", "task_1")
+
+
+class TestLanding:
+    @pytest.fixture
+    def held(self, root: Path) -> Held:
+        team = Team(root)
+        let_go(root)
+        worktree = team.work("auth", a_txt="new", b_txt=None, aa__n_txt="n", m_txt="m", z_txt="z")
+        assert head(worktree.path)
+        hold(root)
+        write(root, own_txt="uncommitted")
+        write_at(root, "sub/c.txt", "uncommitted too")
+        git(root, "add", "own.txt")
+        return Held(root, "team.landing.land('auth')")
+
+    def test_the_checkout_is_put_back(self, root: Path, held: Held) -> None:
+        held.kill_ours()
+        held.kill_git()
+        let_go(root)
+        assert (root / "a.txt").read_text() == "new"
+        assert (root / ".git/index.lock").exists()
+        team = Team(root)
+        assert list(team.landing.recover()) == []
+        assert git(root, "status", "--porcelain") == "A  own.txt\n M sub/c.txt\n"
+        assert (root / "own.txt").read_text() == "uncommitted"
+        assert not (root / "aa").exists()
+        assert not (root / ".team/landing.json").exists()
+        team.landing.land("auth")
+        assert (root / "z.txt").read_text() == "z"
+        assert git(root, "status", "--porcelain") == "A  own.txt\n M sub/c.txt\n"
+
+    def test_what_the_user_edited_since_stays(self, root: Path, held: Held) -> None:
+        held.kill_ours()
+        held.kill_git()
+        let_go(root)
+        write(root, a_txt="edited since")
+        left = Team(root).landing.recover()
+        assert "a.txt" in left[0]
+        assert (root / "a.txt").read_text() == "edited since"
+        assert git(root, "status", "--porcelain") == " M a.txt\nA  own.txt\n M sub/c.txt\n"
+
+    def test_the_next_landing_recovers_first(self, root: Path, held: Held) -> None:
+        held.kill_ours()
+        held.kill_git()
+        let_go(root)
+        landed = Team(root).landing.land("auth")
+        assert head(root) == landed.merge
+        assert git(root, "status", "--porcelain") == "A  own.txt\n M sub/c.txt\n"
+
+    def test_a_landing_that_was_done_but_not_recorded(self, root: Path, held: Held) -> None:
+        held.kill_ours()
+        held.let_git_finish()
+        team = Team(root)
+        team.landing.recover()
+        assert [one.merge for one in team.worktrees.get("auth").landed] == [head(root)]
+        assert team.kinds() == ["worktree_landed"]
