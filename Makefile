@@ -20,4 +20,4 @@ security:  ## what is blocked, by name
 	$(PYTHON) -m pytest tests/security
 
 bench:  ## prints ratios against a rival run beside us
-	$(PYTHON) benchmarks/turns.py
+	$(PYTHON) -m benchmarks.turns
