@@ -42,7 +42,7 @@ from team_runtime.board.model import (
     readiness,
 )
 from team_runtime.clock import Clock, Entropy, iso
-from team_runtime.errors import ClaimRefused, InputError, StoreFailed, TransitionRefused
+from team_runtime.errors import InputError, StoreFailed, TransitionRefused
 from team_runtime.events import Emit
 from team_runtime.text import scrub
 from team_runtime.types import Json, Liveness
@@ -192,11 +192,7 @@ class TransactionalBoard(ABC):
         return self._announce_claim(new) if new else None
 
     def claim_of(self, task_id: str) -> Claim:
-        task = self._look().require(task_id)
-        if in_force(task) is None:
-            detail = f"nobody holds it, it is {task.status}"
-            raise TransitionRefused(task_id, "worked on", detail)
-        return _claim(task)
+        return _claim(self._look().require(task_id))
 
     def held_by(self, owner: str) -> Claim | None:
         tasks = self._look().tasks()
@@ -348,9 +344,10 @@ def _ready(tasks: Iterable[Task]) -> Tasks:
 
 
 def _claim(task: Task) -> Claim:
+    """The claim in force. Raises `TransitionRefused` when there is none."""
     held = in_force(task)
     if held is None or task.owner is None:
-        raise ClaimRefused(task.id, str(task.owner), "not_pending", f"it is {task.status}")
+        raise TransitionRefused(task.id, "worked on", f"nobody holds it, it is {task.status}")
     return Claim(task.id, task.owner, held.token, held.epoch, held.run)
 
 

@@ -188,7 +188,7 @@ class ManyBoardHistories(BoardHistory):
 
 BoardHistory.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
 ManyBoardHistories.TestCase.settings = settings(
-    max_examples=300, stateful_step_count=50, deadline=None
+    max_examples=100, stateful_step_count=50, deadline=None
 )
 TestBoardHistory = BoardHistory.TestCase
 TestManyBoardHistories = pytest.mark.fault(ManyBoardHistories.TestCase)

@@ -10,7 +10,7 @@ import pytest
 
 from team_runtime.board.base import Board
 from team_runtime.board.json_board import JsonBoard
-from team_runtime.errors import ClaimRefused, StaleClaim, UnknownTask, VersionTooNew
+from team_runtime.errors import ClaimRefused, InputError, StaleClaim, UnknownTask, VersionTooNew
 from team_runtime.types import Json
 from tests.contract.board_contract import BoardContract
 from tests.support.state import Events, Presences, in_child, make_store, outputs, program
@@ -59,6 +59,12 @@ def test_the_file_is_for_people(tmp_path: Path, board: JsonBoard) -> None:
     assert not any("_" in key for key in record)
     assert '  "subject": "Grüße",\n' in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_task_too_large_to_be_read_again_is_refused(board: JsonBoard) -> None:
+    with pytest.raises(InputError, match="limit"):
+        board.create("x", "y" * (17 * 2**20))
+    assert board.list() == []
 
 
 # People

@@ -12,8 +12,6 @@ from tests.support.state import Events, Presences
 
 
 class TestMemoryBoard(BoardContract):
-    has_size_limit = False
-
     @pytest.fixture(autouse=True)
     def shelf(self) -> None:
         self.presences = Presences()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,7 @@ from team_runtime.board.base import Claim
 from team_runtime.board.json_board import JsonBoard
 from team_runtime.board.model import COMPLETED, IN_PROGRESS, PENDING
 from team_runtime.bus.maildir import Maildir
-from team_runtime.errors import PlanRefused
+from team_runtime.errors import PlanRefused, StoreFailed
 from team_runtime.plans.model import Gate
 from team_runtime.plans.store import PlanStore
 from team_runtime.sessions.sessions import Sessions
@@ -20,7 +24,7 @@ from team_runtime.sessions.transcript import Transcript
 from team_runtime.store.files import Store
 from team_runtime.store.presence import RunPresence, Runs
 from team_runtime.types import Liveness
-from tests.support.state import Presences, kill_at_every_step, make_store
+from tests.support.state import AtStep, Presences, kill_at_every_step, make_store
 
 DEAD_RUN = "run-" + "0" * 16
 
@@ -110,6 +114,24 @@ def test_edit_and_adopt(tmp_path: Path) -> None:
         assert (held == old) == (held.epoch == 1)
         assert board.get("task_1").subject == "edited" or held == old
         everything_is_whole(store)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_claim_on_a_failing_disk_is_absent_or_can_be_looked_up(tmp_path: Path, code: int) -> None:
+    def fail() -> None:
+        raise OSError(code, os.strerror(code))
+
+    for n in count(1):
+        workspace = tmp_path / str(n)
+        one_task(make_store(workspace))
+        faults = AtStep(n, fail)
+        with suppress(StoreFailed):
+            board_on(make_store(workspace, faults, "power")).claim("task_1", "alice")
+        board = board_on(Store.open(workspace))
+        board.complete(board.held_by("alice") or board.claim("task_1", "alice"))
+        everything_is_whole(make_store(workspace))
+        if faults.count < n:
+            break
 
 
 def box(store: Store) -> Maildir:
@@ -219,7 +241,7 @@ def test_a_record_cut_at_any_byte_is_set_aside_alone(tmp_path: Path, kind: str) 
         "plan": store.layout.plans / "plan_1.json",
     }[kind]
     counts: dict[str, Callable[[], int]] = {
-        "task": lambda: len(JsonBoard(store, Presences(), None)._look().tasks()),
+        "task": lambda: len(board.list()),
         "message": lambda: len(bus.unread("alice")),
         "plan": lambda: len(plans.list()),
     }
