@@ -37,14 +37,15 @@ from team_runtime.tools.board import CreateTask, GetTask, ListTasks
 from team_runtime.tools.files import EditFile, ReadFile, WriteFile
 from team_runtime.tools.search import Glob, Grep
 from team_runtime.tools.shell import Bash
+from team_runtime.tools.todo import TodoWrite
 from team_runtime.types import Usage
 
 TOOL_NAMES = frozenset(
     tool.name
     for tool in (
-        Bash, ReadFile, WriteFile, EditFile, Glob, Grep, CreateTask, ListTasks, GetTask, ClaimTask,
-        CompleteTask, UpdateTask, SpawnTeammate, ListTeammates, SendMessage, RequestShutdown,
-        RequestPlan, SubmitPlan, ReviewPlan, CreateWorktree, LandWorktree,
+        Bash, ReadFile, WriteFile, EditFile, Glob, Grep, TodoWrite, CreateTask, ListTasks, GetTask,
+        ClaimTask, CompleteTask, UpdateTask, SpawnTeammate, ListTeammates, SendMessage,
+        RequestShutdown, RequestPlan, SubmitPlan, ReviewPlan, CreateWorktree, LandWorktree,
     )
 )  # fmt: skip
 
@@ -192,6 +193,7 @@ class AgentFactory:
             EditFile(),
             Glob(),
             Grep(),
+            TodoWrite(),
             CreateTask(board, team.parts.session),
             ListTasks(board),
             GetTask(board),
