@@ -57,8 +57,10 @@ class TaskFiles:
     def require(self, task_id: str) -> Task:
         task = self._read(task_id) if _ID.fullmatch(task_id) else None
         if task is None:
-            known = f"The newest is {self.tasks()[-1].id}." if self.tasks() else "There are none."
-            raise UnknownTask(task_id, known)
+            newest = max(self.tasks(), key=lambda task: task.number, default=None)
+            raise UnknownTask(
+                task_id, f"The newest is {newest.id}." if newest else "There are none."
+            )
         return task
 
     def find(self, task_id: str) -> Task | None:
@@ -91,10 +93,11 @@ class TaskFiles:
             return task
 
     def replace(self, old: Task, new: Task) -> bool:
-        entry = self._entries.pop(f"{old.id}.json", None)
+        path = self._path(old.id)
+        entry = self._entries.get(path.name)
         if entry is None or entry.task != old:
             return False
-        return self._store.replace(self._path(old.id), entry.data, codec.encode(new))
+        return self._store.replace(path, entry.data, codec.encode(new))
 
     def _path(self, task_id: str) -> Path:
         return self._folder / f"{task_id}.json"
@@ -104,7 +107,6 @@ class TaskFiles:
         try:
             state = os.lstat(path)
         except FileNotFoundError:
-            self._entries.pop(path.name, None)
             return None
         entry = self._entries.get(path.name)
         if entry and entry.seen == _seen(state):
@@ -116,7 +118,7 @@ class TaskFiles:
 
     def _load(self, path: Path, state: os.stat_result) -> Task | None:
         """The task in `path`, remembered together with what stat said before it was read."""
-        entry = self._entries.pop(path.name, None)
+        entry = self._entries.get(path.name)
         data = self._store.read(path)
         if data is None:
             return None

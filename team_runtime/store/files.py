@@ -273,7 +273,7 @@ class Store:
         try:
             self._sync_folder(path.parent)
         except StoreFailed as first:
-            if self._contents(path, len(new) + 1) != new:
+            if self.read(path) != new:
                 raise
             try:
                 self._sync_folder(path.parent)
