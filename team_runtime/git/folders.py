@@ -12,7 +12,7 @@ from typing import Final
 
 from team_runtime.process.usage import User, users_of
 
-_LOOKS: Final = 20
+_LOOKS: Final = 10
 _PAUSE: Final = 0.05
 """Seconds between two looks."""
 

@@ -22,7 +22,7 @@ from team_runtime.store.records import Fields, decode_record, encode_record
 
 VERSION: Final = 1
 _LOOKS: Final = 100
-_STALE: Final = 20
+_STALE: Final = 10
 """Looks, each a tenth of a second after the one before."""
 
 

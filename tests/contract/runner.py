@@ -122,7 +122,10 @@ class RunnerContract:
         assert done.status == -signal.SIGTERM
         assert not alive(int(done.stdout))
 
-    def test_what_ignores_term_is_killed(self, runner: Runner, tmp_path: Path) -> None:
+    def test_what_ignores_term_is_killed(
+        self, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("team_runtime.process.run.GRACE", 0.1)
         script = "trap '' TERM; echo $$; while :; do sleep 0.05; done"
         done = self.sh(runner, script, tmp_path, timeout=0.2)
         assert (done.timed_out, done.status) == (True, -signal.SIGKILL)

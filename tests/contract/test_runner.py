@@ -54,7 +54,10 @@ class TestLoopRunner(RunnerContract):
             yield ThroughPortal(portal)
 
     @pytest.mark.parametrize("trap", ["", "trap '' TERM;"])
-    def test_a_stopped_agent_leaves_no_program(self, tmp_path: Path, trap: str) -> None:
+    def test_a_stopped_agent_leaves_no_program(
+        self, tmp_path: Path, trap: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("team_runtime.process.run.GRACE", 0.1)
         fifo = tmp_path / "started"
         os.mkfifo(fifo)
         script = f"{trap} sleep 999 & echo $! > child; echo $$ > pid; echo > started; sleep 999"

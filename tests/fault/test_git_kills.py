@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -14,7 +16,16 @@ import pytest
 
 from team_runtime.errors import WorktreeRefused, WouldLose
 from team_runtime.process.usage import git_in, users_of
-from tests.support.repositories import Team, commit_all, git, head, new_repository, write, write_at
+from tests.support.repositories import (
+    BRANCH,
+    Team,
+    commit_all,
+    git,
+    head,
+    new_repository,
+    write,
+    write_at,
+)
 
 
 class Held:
@@ -193,3 +204,82 @@ class TestLanding:
         team.landing.recover()
         assert [one.merge for one in team.worktrees.get("auth").landed] == [head(root)]
         assert team.kinds() == ["worktree_landed"]
+
+
+LIFE = """
+import time
+for number in range(10**6):
+    name = f"w{time.time_ns()}"
+    worktree = team.worktrees.create(name, name)
+    print("made", name, flush=True)
+    (worktree.path / f"{name}.txt").write_text(name)
+    team.worktrees.commit(worktree, "work", "alice")
+    print("kept", name, flush=True)
+    if number % 3:
+        team.landing.land(name)
+    (worktree.path / f"{name}.late").write_text(name)
+    if number % 2:
+        team.worktrees.remove(name, discard=True)
+"""
+
+
+def run_and_kill(root: Path, seconds: float) -> list[str]:
+    """Let a process make, land and remove worktrees, and kill it and its git after `seconds` of
+    that. Returns the names of those whose work was committed."""
+    prelude = (
+        "import sys; from pathlib import Path; from tests.support.repositories import Team\n"
+        "team = Team(Path(sys.argv[1])); team.worktrees.recover(); team.landing.recover()\n"
+        "print('ready', flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", prelude + LIFE, str(root)],
+        cwd=Path.cwd(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(seconds)
+    process.kill()
+    for user in users_of(root):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(user.pid, signal.SIGKILL)
+    said = process.communicate()[0]
+    while users_of(root):
+        time.sleep(0.01)
+    return [line.split()[1] for line in said.splitlines() if line.startswith("kept")]
+
+
+def is_kept(team: Team, name: str) -> bool:
+    """Whether the committed work of `name` is in the target, on its branch or rescued."""
+    refs = [BRANCH, f"team/{name}", *(r.ref for r in team.worktrees.rescue_list() if name in r.ref)]
+    return any(
+        f"{name}.txt" in git(team.root, "ls-tree", "--name-only", ref).split()
+        for ref in refs
+        if team.repository.tip(ref)
+    )
+
+
+@pytest.mark.fault
+@pytest.mark.timeout(300)
+def test_killed_at_any_moment_nothing_is_lost(tmp_path: Path) -> None:
+    root = new_repository(tmp_path)
+    write(root, own_txt="uncommitted", a_txt="uncommitted too")
+    dirty = git(root, "status", "--porcelain")
+    moments, names = random.Random(7), []
+    for _ in range(60):
+        names += run_and_kill(root, moments.uniform(0.0, 0.4))
+        team = Team(root)
+        assert list(team.worktrees.recover()) == []
+        assert list(team.landing.recover()) == []
+        assert git(root, "status", "--porcelain") == dirty
+        assert (root / "own.txt").read_text() == "uncommitted"
+        assert [name for name in names if not is_kept(team, name)] == []
+        known = {worktree.name for worktree in team.worktrees.list()}
+        assert {path.name for path in (root / "worktrees").iterdir()} == known
+        for worktree in team.worktrees.list():
+            team.worktrees.verify(worktree)
+            team.worktrees.remove(worktree.name, discard=True)
+        assert len(team.repository.checkouts()) == 1
+    assert names
+    git(root, "fsck", "--strict")

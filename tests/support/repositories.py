@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,13 +64,19 @@ def write_at(folder: Path, path: str, text: str | None) -> None:
 
 def new_repository(parent: Path, name: str = DIFFICULT) -> Path:
     """A repository with one commit on `trunk`, no remote and no identity."""
-    root = parent / name
-    root.mkdir(parents=True)
-    git(root, "init", "--quiet", f"--initial-branch={BRANCH}")
+    return Path(shutil.copytree(_template().name, parent / name))
+
+
+@functools.cache
+def _template() -> tempfile.TemporaryDirectory[str]:
+    """Made once: copying is several times faster."""
+    folder = tempfile.TemporaryDirectory(prefix="template-")
+    root = Path(folder.name)
+    git(root, "init", "--quiet", "--template=", f"--initial-branch={BRANCH}")
     write(root, a_txt="a\n", b_txt="b\n", sub__c_txt="c\n")
     write_at(root, ".gitignore", "*.log\nnode_modules/\n")
     commit_all(root, "Start")
-    return root
+    return folder
 
 
 def commit_all(root: Path, message: str = "Work") -> str:

@@ -131,6 +131,7 @@ def test_runtime_folders_are_excluded_once_and_nothing_is_lost(tmp_path: Path) -
     write_at(root, ".memory/users-own", "x")
     commit_all(root)
     exclude = root / ".git/info/exclude"
+    exclude.parent.mkdir()
     exclude.write_text("/mine\n/.team/")
     repository = Repository.open(root, GIT)
     for _ in range(2):
