@@ -12,11 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from team_runtime.bus.message import TYPES, Message
-from team_runtime.clock import iso
+from team_runtime.bus.message import TYPES, Message, stamped
 from team_runtime.errors import (
     Held,
-    InputError,
     MailboxBusy,
     RecordBroken,
     UnknownRecipient,
@@ -27,7 +25,6 @@ from team_runtime.store.files import Store
 from team_runtime.store.layout import check_agent_name, is_agent_name
 from team_runtime.store.locks import Hold
 from team_runtime.store.records import Fields, decode_record, encode_record
-from team_runtime.text import scrub
 
 VERSION: Final = 1
 _NAME: Final = re.compile(r"(\d{12})\.(.+)\.json")
@@ -60,18 +57,9 @@ class Maildir:
         type: str = "message",
         attributes: Mapping[str, str] | None = None,
     ) -> Message:
-        if type not in TYPES:
-            raise InputError(f"{type!r} is no type of message; use one of {', '.join(TYPES)}.")
+        draft = Message("", sender, to, type, body, "", attributes or {})
+        message = stamped(draft, self._store.clock, self._store.entropy)
         box = self._registered(to)
-        message = Message(
-            id=f"m-{self._store.entropy.token()}",
-            sender=sender,
-            to=to,
-            type=type,
-            body=scrub(body),
-            at=iso(self._store.clock.now()),
-            attributes={key: scrub(value) for key, value in (attributes or {}).items()},
-        )
         name = f"{self._next_number(box):012d}.{message.id}.json"
         self._store.publish(box / "new" / name, _encode(message), through=box / "tmp")
         self._emit("message_sent", sender, to=to, type=type, message=message.id)

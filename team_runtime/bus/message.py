@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from team_runtime.text import element
+from team_runtime.clock import Clock, Entropy, iso
+from team_runtime.errors import InputError
+from team_runtime.text import element, scrub
 
 TYPES: Final = (
     "message",
@@ -38,6 +40,20 @@ class Message:
     def wakes(self) -> bool:
         """Whether it is worth a model call of its own; others ride along with the next one."""
         return self.type != "idle"
+
+
+def stamped(draft: Message, clock: Clock, entropy: Entropy) -> Message:
+    """`draft` with an id, the time, and text that can be stored. Raises `InputError` for an unknown
+    type."""
+    if draft.type not in TYPES:
+        raise InputError(f"{draft.type!r} is no type of message; use one of {', '.join(TYPES)}.")
+    return replace(
+        draft,
+        id=f"m-{entropy.token()}",
+        at=iso(clock.now()),
+        body=scrub(draft.body),
+        attributes={key: scrub(value) for key, value in draft.attributes.items()},
+    )
 
 
 def render(message: Message) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from team_runtime.clock import SystemClock
+from team_runtime.crossing import Crossing
 from team_runtime.events import no_events
 from team_runtime.guard.permissions import RulePermissions
 from team_runtime.loop.dispatch import Dispatch
@@ -40,7 +41,7 @@ def call(input: Json, tmp_path: Path, gate: str | None = None) -> ToolResult:
             "anna", id, place, BlockingRunner(), {}, Seen(), never
         ),
         answer=never,
-        wait=never,
+        wait=Crossing().wait,
         clock=SystemClock(),
         emit=no_events,
     )
@@ -54,7 +55,7 @@ def test_the_list_is_echoed_with_its_state(todos: Json, tmp_path: Path) -> None:
 
 
 def test_it_may_be_written_while_nothing_may_be_changed(tmp_path: Path) -> None:
-    assert call({"todos": STEPS}, tmp_path, gate="your plan must be approved first").content == SHOWN
+    assert call({"todos": STEPS}, tmp_path, gate="a plan must be approved").content == SHOWN
 
 
 def test_an_empty_list_ends_it(tmp_path: Path) -> None:
