@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,10 @@ def make_permissions(settings: Settings) -> Permissions:
 class Models:
     """The providers in use, each made once."""
 
-    def __init__(self, retry_base: float, pace: float) -> None:
+    def __init__(self, retry_base: float, pace: float, brought: Mapping[str, Model] = {}) -> None:
         self._retry_base = retry_base
         self._pace = pace
-        self._made: dict[str, Model] = {}
+        self._made: dict[str, Model] = dict(brought)
 
     def get(self, name: str) -> tuple[Model, str]:
         """The provider's adapter and its own name of the model. Raises `InputError`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from team_runtime.crossing import Crossing
 from team_runtime.errors import Held, NotARepository, TeamRunning
 from team_runtime.git.repository import Repository
 from team_runtime.guard.base import Permissions
+from team_runtime.models.base import Model
 from team_runtime.process.run import LoopRunner
 from team_runtime.store.locks import Hold
 from team_runtime.store.presence import RunPresence
@@ -54,6 +55,8 @@ class RunRequest:
     """Seconds that each reply of a scripted model takes."""
     resume: str | None = None
     """The session to go on with; its agents are where they were. `prompt` may be empty then."""
+    models: Mapping[str, Model] = field(default_factory=dict)
+    """Models that the caller brings, by their `scripted:` names; the run closes them."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def run_team_in(request: RunRequest) -> RunResult:
         hint = f"Use -C {repository.root}"
         raise NotARepository(str(request.root), "it is not the root of its repository", hint)
     permissions = make_permissions(request.settings)
-    models = Models(request.settings.retry_base, request.pace)
+    models = Models(request.settings.retry_base, request.pace, request.models)
     models.get(request.settings.model)
     with _only_team(plain, request) as hold:
         session = _session(plain, request)
