@@ -151,20 +151,23 @@ def _superseded(plan: Plan) -> Plan:
     return _with_current(plan, replace(plan.current, state=SUPERSEDED))
 
 
+def plan_record(plan: Plan) -> dict[str, Json]:
+    """The plan with the field names that it has on disk."""
+    return {
+        "v": VERSION,
+        "id": plan.id,
+        "agent": plan.agent,
+        "task": plan.task,
+        "epoch": plan.epoch,
+        "session": plan.session,
+        "revisions": [_revision_record(revision) for revision in plan.revisions],
+        **plan.extra,
+    }
+
+
 def encode(plan: Plan) -> bytes:
     """The bytes of the plan's file."""
-    return encode_record(
-        {
-            "v": VERSION,
-            "id": plan.id,
-            "agent": plan.agent,
-            "task": plan.task,
-            "epoch": plan.epoch,
-            "session": plan.session,
-            "revisions": [_revision_record(revision) for revision in plan.revisions],
-            **plan.extra,
-        }
-    )
+    return encode_record(plan_record(plan))
 
 
 def _revision_record(revision: Revision) -> dict[str, Json]:
