@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
 from team_runtime.board.base import Presence
 from team_runtime.board.checks import Shelf
 from team_runtime.board.model import Task
 from team_runtime.board.transactions import TransactionalBoard
-from team_runtime.clock import Clock, Entropy
+from team_runtime.clock import Clock, Entropy, SystemClock, SystemEntropy
 from team_runtime.errors import UnknownTask
 from team_runtime.events import Emit, no_events
+from team_runtime.types import Liveness
 
 
 class _Memory:
@@ -45,6 +47,13 @@ class _Memory:
         return True
 
 
+class _NoRuns:
+    """Nothing is known about any run, so no claim is ever taken from one."""
+
+    def liveness(self, run: str) -> Liveness:
+        return Liveness.UNKNOWN
+
+
 class MemoryBoard(TransactionalBoard):
     """A board for threads of one process."""
 
@@ -59,6 +68,11 @@ class MemoryBoard(TransactionalBoard):
         super().__init__(clock, entropy, presence, run, emit)
         self._lock = threading.Lock()
         self._shelf = _Memory()
+
+    @classmethod
+    def open(cls) -> Self:
+        """A new board whose claims are manual, with the machine's clock."""
+        return cls(SystemClock(), SystemEntropy(), _NoRuns())
 
     def joined(self, run: str | None) -> MemoryBoard:
         """The same tasks, claimed for another run."""

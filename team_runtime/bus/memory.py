@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from team_runtime.bus.message import Message, stamped
-from team_runtime.clock import Clock, Entropy
+from team_runtime.clock import Clock, Entropy, SystemClock, SystemEntropy
 from team_runtime.errors import MailboxBusy, UnknownRecipient
 from team_runtime.events import Emit, no_events
 from team_runtime.store.layout import check_agent_name
@@ -31,6 +32,11 @@ class MemoryBus:
         self._emit = emit
         self._lock = threading.Lock()
         self._boxes: dict[str, _Box] = {}
+
+    @classmethod
+    def open(cls) -> Self:
+        """New mailboxes, with the machine's clock."""
+        return cls(SystemClock(), SystemEntropy())
 
     def joined(self) -> MemoryBus:
         """The same mailboxes, for another reader."""
