@@ -125,6 +125,7 @@ class Creation:
         """Remove what an interrupted creation left. Raises `WorktreeRefused` when there is more
         than that; then everything is left alone."""
         self._refuse_used(worktree)
+        (worktree.common_dir / f"{worktree.ref}.lock").unlink(missing_ok=True)
         admin = admin_folder(worktree.common_dir, worktree.path)
         tip = self._repository.branch_tip(worktree.branch)
         foreign = self._foreign(worktree, admin)

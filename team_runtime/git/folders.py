@@ -1,4 +1,5 @@
-"""Folders of checkouts: whose they are, who uses them, and how they are deleted."""
+"""Folders of checkouts: whose they are, who uses them, what a killed git left in them, and how they
+are deleted."""
 
 from __future__ import annotations
 
@@ -7,14 +8,17 @@ import os
 import shutil
 import stat
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from team_runtime.process.usage import User, users_of
+from team_runtime.process.usage import User, is_told, users_of
 
 _LOOKS: Final = 10
 _PAUSE: Final = 0.05
 """Seconds between two looks."""
+_OLD: Final = 600.0
+"""Seconds after which a lock file is taken to be left over, where nobody can tell who runs git."""
 
 
 def pointer(path: Path) -> Path | None:
@@ -49,6 +53,26 @@ def wait_unused(folder: Path) -> list[User]:
         time.sleep(_PAUSE)
         users = users_of(folder)
     return users
+
+
+def clear_locks(folder: Path, locks: Iterable[Path], now: float) -> None:
+    """Remove lock files that a killed git left: those that stay although no git is at work in
+    `folder` or below. `now` is the wall clock's time in seconds."""
+    before = {path: _made(path) for path in locks}
+    present = {path: made for path, made in before.items() if made is not None}
+    if not present or any(user.name.startswith("git") for user in wait_unused(folder)):
+        return
+    time.sleep(_LOOKS * _PAUSE)
+    for path, made in present.items():
+        if _made(path) == made and (is_told() or now - made > _OLD):
+            path.unlink(missing_ok=True)
+
+
+def _made(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
 
 
 def delete_folder(folder: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from team_runtime.errors import LandingBlocked
 from team_runtime.git.commits import is_torn, scratch_index
+from team_runtime.git.folders import clear_locks
 from team_runtime.git.repository import Repository
 from team_runtime.process.usage import git_in
 from team_runtime.store.files import Store
@@ -22,8 +23,8 @@ from team_runtime.store.records import Fields, decode_record, encode_record
 
 VERSION: Final = 1
 _LOOKS: Final = 100
-_STALE: Final = 10
-"""Looks, each a tenth of a second after the one before."""
+_PAUSE: Final = 0.1
+"""Seconds between two looks."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +63,20 @@ class Intents:
         self._store.remove(self._path)
 
     def unlock(self, intent: Intent) -> None:
-        """Wait for a git that outlived its killed parent, and remove the lock file that a killed
+        """Wait for a git that outlived its killed parent, and remove the lock files that a killed
         git left. Raises `LandingBlocked` when git goes on and on."""
-        lock = self._repository.tree.git_dir / "index.lock"
-        still = 0
+        tree = self._repository.tree
         for _ in range(_LOOKS):
-            busy = git_in(self._repository.root)
-            still = 0 if busy or not lock.exists() else still + 1
-            if not busy and (still == 0 or still >= _STALE):
-                lock.unlink(missing_ok=True)
-                return
-            time.sleep(0.1)
-        cause = f"git is still at work in {self._repository.root}"
-        raise LandingBlocked(intent.name, intent.target, cause, "Wait for it and try again.")
+            if not git_in(tree.work_tree):
+                break
+            time.sleep(_PAUSE)
+        else:
+            cause = f"git is still at work in {tree.work_tree}"
+            raise LandingBlocked(intent.name, intent.target, cause, "Wait for it and try again.")
+        places = [tree.git_dir / name for name in ("index", "HEAD", "ORIG_HEAD")]
+        places.append(tree.common_dir / "refs/heads" / intent.target)
+        locks = [place.with_name(f"{place.name}.lock") for place in places]
+        clear_locks(tree.work_tree, locks, self._store.clock.now().timestamp())
 
     def undo(self, intent: Intent) -> Sequence[str]:
         """Put the files that git replaced back to the old version. Returns those that it left

@@ -129,15 +129,21 @@ class Landing:
         intent = self._intents.read()
         if intent is None:
             return []
-        left: Sequence[str] = ()
-        if self._repository.is_ancestor(intent.merge, f"refs/heads/{intent.target}"):
+        self._intents.unlock(intent)
+        repository, left = self._repository, list[str]()
+        tip = repository.branch_tip(intent.target)
+        if tip is not None and repository.is_ancestor(intent.merge, tip):
             self._note(intent)
-        else:
-            self._intents.unlock(intent)
-            left = self._intents.undo(intent)
+        elif tip != repository.tip(f"{intent.merge}^1") or not self._is_here(intent):
+            left = [f"{intent.target} has moved on since, so look at: git status"]
+        elif edited := self._intents.undo(intent):
+            left = [f"it was undone, but for what was edited since: {name_all(list(edited))}"]
         self._intents.clear()
-        what = f"An interrupted landing of {intent.name} was undone; these files were edited since"
-        return [f"{what}: {name_all(list(left))}"] if left else []
+        return [f"A landing of {intent.name} was interrupted; {what}" for what in left]
+
+    def _is_here(self, intent: Intent) -> bool:
+        """Whether the user's own checkout has the target checked out."""
+        return self._repository.head_branch() == intent.target
 
     def _prepare(self, worktree: Worktree, commit: str, target: str) -> _Plan | None:
         """Make the merge commit; `None` when the target contains everything."""
@@ -239,9 +245,11 @@ class Landing:
         try:
             repository.fast_forward(repository.tree, plan.merge)
         except CommandFailed as error:
-            self._intents.undo(plan.intent)
+            moved = repository.branch_tip(plan.target) != plan.old
+            if not moved and self._is_here(plan.intent):
+                self._intents.undo(plan.intent)
             self._intents.clear()
-            if repository.branch_tip(plan.target) != plan.old:
+            if moved:
                 return False
             hint = "Commit, stash or move what is in the way, then land again."
             raise LandingBlocked(plan.worktree.name, plan.target, error.output, hint) from error

@@ -23,7 +23,7 @@ from team_runtime.git.commits import (
     with_trailers,
 )
 from team_runtime.git.creation import Creation
-from team_runtime.git.folders import pointer, read_line
+from team_runtime.git.folders import clear_locks, pointer, read_line
 from team_runtime.git.record import CREATING, READY, Registry, Worktree
 from team_runtime.git.removal import Losses, Removal, Removals
 from team_runtime.git.repository import Repository
@@ -283,12 +283,24 @@ class Worktrees:
         each worktree that a person has to look at."""
         left = []
         with self.lock():
-            for worktree in self.registry.all():
+            worktrees = self.registry.all()
+            self._clear_locks(worktrees)
+            for worktree in worktrees:
                 try:
                     self._removals.settle(worktree)
                 except TeamError as error:
                     left.append(str(error))
         return left
+
+    def _clear_locks(self, worktrees: Sequence[Worktree]) -> None:
+        """Remove the lock files that a killed git left: with them, no commit works any more."""
+        common = self.repository.tree.common_dir
+        places = [common / "packed-refs", *(common / one.ref for one in worktrees)]
+        places += [common / f"refs/heads/{target}" for target in {one.target for one in worktrees}]
+        locks = [place.with_name(f"{place.name}.lock") for place in places]
+        for worktree in worktrees:
+            locks += worktree.git_dir.glob("*.lock") if worktree.state == READY else []
+        clear_locks(self.repository.root, locks, self._store.clock.now().timestamp())
 
     def rescue_list(self) -> Sequence[Rescued]:
         """The copies of discarded work, by worktree and time."""

@@ -19,6 +19,11 @@ class User:
         return f"{self.name} ({self.pid})"
 
 
+def is_told(proc: Path = Path("/proc")) -> bool:
+    """Whether the system says what processes there are."""
+    return bool(processes(proc))
+
+
 def users_of(folder: Path, proc: Path = Path("/proc")) -> list[User]:
     """The processes whose working directory is `folder` or below it, or that are git at work on it
     from elsewhere; empty where the system does not tell."""

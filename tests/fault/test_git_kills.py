@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,14 @@ class TestCreation:
         assert not (root / "worktrees/auth").exists()
         assert not git(root, "branch", "--list", "team/auth")
 
-    @pytest.mark.parametrize("path", ["mine.txt", "a.txt", "x.log"])
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "mine.txt",
+            pytest.param("a.txt", marks=pytest.mark.slow),
+            pytest.param("x.log", marks=pytest.mark.slow),
+        ],
+    )
     def test_a_users_file_stays_and_is_reported(self, root: Path, held: Held, path: str) -> None:
         held.kill_ours()
         held.kill_git()
@@ -189,6 +197,20 @@ class TestLanding:
         assert (root / "a.txt").read_text() == "edited since"
         assert git(root, "status", "--porcelain") == " M a.txt\nA  own.txt\n M sub/c.txt\n"
 
+    @pytest.mark.parametrize("how", ["commit", "switch"])
+    def test_a_user_who_went_on_is_not_disturbed(self, root: Path, held: Held, how: str) -> None:
+        held.kill_ours()
+        held.kill_git()
+        let_go(root)
+        (root / ".git/index.lock").unlink()
+        if how == "commit":
+            commit_all(root, "Whatever there was")
+        else:
+            git(root, "switch", "-q", "-c", "side")
+        before = git(root, "status", "--porcelain"), (root / "a.txt").read_text()
+        assert "has moved on" in Team(root).landing.recover()[0]
+        assert (git(root, "status", "--porcelain"), (root / "a.txt").read_text()) == before
+
     def test_the_next_landing_recovers_first(self, root: Path, held: Held) -> None:
         held.kill_ours()
         held.kill_git()
@@ -199,11 +221,35 @@ class TestLanding:
 
     def test_a_landing_that_was_done_but_not_recorded(self, root: Path, held: Held) -> None:
         held.kill_ours()
-        held.let_git_finish()
         team = Team(root)
-        team.landing.recover()
+        with ThreadPoolExecutor() as pool:
+            recovered = pool.submit(team.landing.recover)  # waits for that git
+            held.let_git_finish()
+            assert list(recovered.result()) == []
         assert [one.merge for one in team.worktrees.get("auth").landed] == [head(root)]
         assert team.kinds() == ["worktree_landed"]
+
+
+def test_locks_that_a_killed_git_left_are_removed(tmp_path: Path) -> None:
+    team = Team(new_repository(tmp_path))
+    worktree = team.work("auth", a_txt="2")
+    common = worktree.common_dir
+    left = [worktree.git_dir / "index.lock", worktree.git_dir / "HEAD.lock"]
+    left += [common / "refs/heads/team/auth.lock", common / f"refs/heads/{BRANCH}.lock"]
+    users = team.root / ".git/index.lock"
+    for lock in (*left, users):
+        lock.write_text("")
+    program = subprocess.Popen(["git", "cat-file", "--batch"], cwd=team.root, stdin=subprocess.PIPE)
+    team.worktrees.recover()
+    assert all(lock.exists() for lock in left)  # git is at work: they may be its own
+    program.communicate(b"")
+    team.worktrees.recover()
+    assert [lock for lock in left if lock.exists()] == []
+    assert users.exists()  # not ours
+    users.unlink()
+    write(worktree.path, b_txt="2")
+    team.worktrees.commit(worktree, "more")
+    team.landing.land("auth")
 
 
 LIFE = """
