@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -20,6 +21,7 @@ DEFAULT_MODEL: Final = "anthropic:claude-opus-5-5"
 WORKSPACE_FILE: Final = "team.toml"
 WORKSPACE_KEYS: Final = frozenset({"model", "deny", "plan_review", "max_turns", "timeout", "name"})
 """What a workspace's file may set; all of it narrows or is harmless."""
+_LISTS: Final = ("allow", "deny")
 
 
 class Settings(BaseModel):
@@ -53,26 +55,80 @@ def user_folder(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "team"
 
 
+@dataclass(frozen=True)
+class Layer:
+    """Some settings and where they were given."""
+
+    origin: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Effective:
+    """The settings in force, and where each that is no default was given."""
+
+    settings: Settings
+    origins: Mapping[str, tuple[str, ...]]
+
+
 def load(workspace: Path, environ: Mapping[str, str], command_line: Mapping[str, Any]) -> Settings:
-    """The settings in force. `command_line` holds what was given there. Lists add up.
+    """The settings in force. `command_line` holds what was given there.
 
     Raises `InputError`, which names the file and the line or key.
     """
-    user = _read(user_folder(environ) / WORKSPACE_FILE)
-    place = workspace / WORKSPACE_FILE
-    local = _read(place)
-    _refuse_widening(local, place)
-    env = _from_environment(environ)
-    given = {k: v for k, v in command_line.items() if v is not None and v != ()}
-    merged = {**user, **local, **env, **given}
-    for key in ("allow", "deny"):
-        merged[key] = tuple(rule for layer in (user, local, given) for rule in layer.get(key, ()))
+    return effective(workspace, environ, command_line).settings
+
+
+def effective(
+    workspace: Path, environ: Mapping[str, str], command_line: Mapping[str, Any]
+) -> Effective:
+    """As `load`, with origins. A later layer wins; lists add up."""
+    merged: dict[str, Any] = {}
+    origins: dict[str, tuple[str, ...]] = {}
+    for layer in _layers(workspace, environ, command_line):
+        for key, value in layer.values.items():
+            if key in _LISTS:
+                merged[key] = (*merged.get(key, ()), *_texts(layer, key))
+                origins[key] = (*origins.get(key, ()), layer.origin)
+            else:
+                merged[key], origins[key] = value, (layer.origin,)
     try:
-        return Settings(**merged)
+        return Effective(Settings(**merged), origins)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
-        key = ".".join(map(str, fault["loc"]))
-        raise InputError(f"setting {key}: {fault['msg']}; nothing was started") from error
+        key = str(fault["loc"][0])
+        place = " and ".join(origins.get(key, ("settings",)))
+        raise InputError(f"{place}: {key}: {_problem(fault)}; nothing was started") from error
+
+
+def _layers(
+    workspace: Path, environ: Mapping[str, str], command_line: Mapping[str, Any]
+) -> list[Layer]:
+    """The places that were given something, the weakest first."""
+    user, local = user_folder(environ) / WORKSPACE_FILE, workspace / WORKSPACE_FILE
+    given = {k: v for k, v in command_line.items() if v is not None and v != ()}
+    narrowed = _read(local)
+    _refuse_widening(narrowed, local)
+    return [
+        Layer(str(user), _read(user)),
+        Layer(str(local), narrowed),
+        *_from_environment(environ),
+        Layer("command line", given),
+    ]
+
+
+def _texts(layer: Layer, key: str) -> Sequence[str]:
+    values = layer.values[key]
+    if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
+        raise InputError(f"{layer.origin}: {key}: a list of rules is expected; nothing was started")
+    rules: Sequence[str] = values
+    return rules
+
+
+def _problem(fault: Mapping[str, Any]) -> str:
+    if fault["type"] == "extra_forbidden":
+        return f"there is no such setting; settings are {', '.join(sorted(Settings.model_fields))}"
+    return str(fault["msg"])
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -90,7 +146,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _refuse_widening(local: Mapping[str, Any], place: Path) -> None:
     for key in local:
-        if key not in WORKSPACE_KEYS:
+        if key in Settings.model_fields and key not in WORKSPACE_KEYS:
             raise InputError(
                 f"{place}: {key!r} cannot be set by a workspace; use the command line or your own "
                 f"configuration. A workspace may set {', '.join(sorted(WORKSPACE_KEYS))}"
@@ -99,13 +155,10 @@ def _refuse_widening(local: Mapping[str, Any], place: Path) -> None:
         raise InputError(f"{place}: a workspace cannot choose a scripted model; use --model")
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _from_environment(environ: Mapping[str, str]) -> list[Layer]:
+    found = []
     if model := environ.get("TEAM_MODEL"):
-        found["model"] = model
+        found.append(Layer("TEAM_MODEL", {"model": model}))
     if base := environ.get("TEAM_RETRY_BASE_SECONDS"):
-        try:
-            found["retry_base"] = float(base)
-        except ValueError as error:
-            raise InputError(f"TEAM_RETRY_BASE_SECONDS is not a number: {base!r}") from error
+        found.append(Layer("TEAM_RETRY_BASE_SECONDS", {"retry_base": base}))
     return found
