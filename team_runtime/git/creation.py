@@ -38,8 +38,7 @@ class Creation:
         check_worktree_name(name)
         for left in self._registry.all():
             if left.state == CREATING:
-                with contextlib.suppress(*([] if left.name == name else [WorktreeRefused])):
-                    self.undo(left)
+                self._undo_before(name, left)
         worktree = self._plan(name, task, start, onto)
         self._registry.add(worktree)
         try:
@@ -57,6 +56,14 @@ class Creation:
             with contextlib.suppress(TeamError, OSError):
                 self.undo(worktree)
             raise
+
+    def _undo_before(self, name: str, left: Worktree) -> None:
+        """Undo an interrupted creation; only one of the same `name` stands in the way."""
+        try:
+            self.undo(left)
+        except WorktreeRefused:
+            if left.name == name:
+                raise
 
     def _plan(self, name: str, task: str, start: str | None, onto: str | None) -> Worktree:
         """The record of the new worktree, once nothing stands in its way."""

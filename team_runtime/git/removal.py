@@ -104,13 +104,14 @@ class Removals:
         if users:
             cause = f"it is in use by {', '.join(map(str, users))}"
             raise WorktreeRefused(worktree.name, cause, "End it first. Nothing was removed.")
+        # Read before the last look: the branch is deleted only if it still ends there.
+        tip = self._repository.branch_tip(worktree.branch)
         self._registry.set_state(worktree.name, REMOVING)
-        self._store.move(worktree.path, worktree.aside)
         try:
+            self._store.move(worktree.path, worktree.aside)
             aside = replace(worktree.tree, work_tree=worktree.aside)
             losses = self._judge(worktree, aside, discard)
             rescued = self.rescue.keep(worktree, aside, losses.loose) if losses else None
-            tip = self._repository.branch_tip(worktree.branch)
             dropping = self._registry.set_state(worktree.name, DROPPING, tip)
         except BaseException:
             self._put_back(worktree)
