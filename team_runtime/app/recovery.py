@@ -31,8 +31,7 @@ class Recovery:
         for user in end_left_by(self._dead()):
             workspace.events.emit("process_ended", pid=user.pid, name=user.name)
         workspace.repository.exclude_runtime_files()
-        workspace.landing.recover()
-        for message in workspace.worktrees.recover():
+        for message in (*workspace.landing.recover(), *workspace.worktrees.recover()):
             workspace.events.emit("notice", text=message)
 
     def adopt(self, session: Mapping[str, Json]) -> list[Claim]:

@@ -87,18 +87,28 @@ class Landing:
             self._emit,
         )
 
-    def land(self, name: str, onto: str | None = None, check: Check | None = None) -> Landed:
-        """Merge what is committed on the worktree's branch into `onto` (default: its target).
+    def land(
+        self,
+        name: str,
+        onto: str | None = None,
+        check: Check | None = None,
+        commit: str | None = None,
+    ) -> Landed:
+        """Merge `commit` (default: the tip) of the worktree's branch into `onto` (default: its
+        target). What was committed after `commit` stays on the branch.
 
         What is contained there already is not merged again. Raises `LandingConflict` or
         `LandingBlocked`, and then nothing was changed; or what `check` raised.
         """
         worktree = self._worktrees.get(name)
-        commit = self._repository.branch_tip(worktree.branch)
-        if commit is None:
+        tip = self._repository.branch_tip(worktree.branch)
+        if tip is None:
             hint = f"Look for its commits: git reflog show {worktree.branch}"
             raise WorktreeRefused(name, f"its branch {worktree.branch} is gone", hint)
-        landed = self._land(worktree, commit, onto or worktree.target, check)
+        if commit is not None and not self._repository.is_ancestor(commit, tip):
+            hint = f"Look for it: git branch --all --contains {commit}"
+            raise WorktreeRefused(name, f"its branch does not contain {commit[:12]}", hint)
+        landed = self._land(worktree, commit or tip, onto or worktree.target, check)
         return replace(landed, left_behind=self._left_behind(worktree))
 
     def _land(self, worktree: Worktree, commit: str, target: str, check: Check | None) -> Landed:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from team_runtime.board.base import Board
-from team_runtime.board.model import COMPLETED
-from team_runtime.errors import LandingBlocked
+from team_runtime.board.model import COMPLETED, Task
+from team_runtime.errors import LandingBlocked, LandingConflict
 from team_runtime.git.landing import Landing
 from team_runtime.git.record import Landed
-from team_runtime.team.work import Work
+from team_runtime.team.member import MEANT_FOR
+from team_runtime.team.work import MERGES, Work
 
 
 class Landings:
@@ -40,4 +42,24 @@ class Landings:
             def check(folder: Path) -> None:
                 self._work.run_check(command, folder, f"{name} was not landed")
 
-        return self._landing.land(name, onto, check)
+        commit = task.result.commit if task.result is not None else None
+        return self._landing.land(name, onto, check, commit)
+
+    def return_to_owner(self, name: str, conflict: LandingConflict) -> Task:
+        """A new task in the same worktree: merge the target and resolve what contradicts it."""
+        worktree = self._work.worktrees.get(name)
+        done = self._board.get(worktree.task)
+        follow = self._board.create(
+            f"Resolve the conflict of {name} with {conflict.target}",
+            f"{conflict.target} was merged into this worktree. Resolve the marks in "
+            f"{conflict.files}{conflict.others}, keep what both sides meant, run the tests, and "
+            f"complete this task; then {name} can land. It holds the work of {done.id}.",
+            priority=done.priority + 1,
+            worktree=name,
+            check=done.check,
+            created_by="runtime",
+            session=done.session,
+            metadata={MERGES: conflict.target, MEANT_FOR: done.owner},
+        )
+        self._work.worktrees.registry.change(name, lambda w: replace(w, task=follow.id))
+        return follow

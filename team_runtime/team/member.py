@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import Final
 
 import anyio
 
 from team_runtime.crossing import Bell, Crossing
+
+MEANT_FOR: Final = "meantFor"
+"""The key in a task's `metadata` that names who should do it, as long as that agent is there."""
 
 
 class State(enum.Enum):

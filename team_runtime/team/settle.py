@@ -71,7 +71,7 @@ class Settling:
         parts = self.team.parts
         if member.state is not State.IDLE or parts.assignments.of(member.name) is not None:
             return False
-        return bool(parts.assignments.claimable(self.team.eligible, member.avoided))
+        return bool(parts.assignments.claimable(self.team.eligible(member.name), member.avoided))
 
     def _unfinished(self, member: Member) -> bool:
         held = self.team.parts.assignments.of(member.name)

@@ -24,7 +24,7 @@ from team_runtime.loop.agent import Agent, TurnBreak
 from team_runtime.sessions.sessions import Sessions
 from team_runtime.store.layout import check_agent_name
 from team_runtime.team.assignments import Assignments
-from team_runtime.team.member import Member, Spawn, State
+from team_runtime.team.member import MEANT_FOR, Member, Spawn, State
 from team_runtime.team.planning import LEAD, Planning
 from team_runtime.types import Json
 
@@ -124,12 +124,22 @@ class Team:
         elif path.parent.name == ".tasks":
             self.ring_all()
 
-    def eligible(self, task: Task) -> bool:
-        """Whether idle teammates may claim the task by themselves: one of this session, or one
-        that a person added while this run lasts."""
-        if task.session is not None:
-            return task.session == self.parts.session
-        return task.created_at >= self.parts.started_at
+    def eligible(self, name: str) -> Callable[[Task], bool]:
+        """Which tasks this teammate may claim by itself: those of this session, those that a
+        person added while this run lasts, and none that is meant for another one who is there."""
+
+        def may(task: Task) -> bool:
+            ours = task.session == self.parts.session
+            added = task.session is None and task.created_at >= self.parts.started_at
+            return (ours or added) and not self._is_meant_for_another(task, name)
+
+        return may
+
+    def _is_meant_for_another(self, task: Task, name: str) -> bool:
+        other = task.metadata.get(MEANT_FOR, name)
+        with self._lock:
+            member = self._members.get(other)
+        return other != name and member is not None and not member.state.ended
 
     # Starting
 

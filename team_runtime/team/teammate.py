@@ -106,7 +106,9 @@ class Teammate:
     def _claims(self) -> bool:
         parts, member = self.team.parts, self.member
         try:
-            claimed = parts.assignments.claim_next(self._name, self.team.eligible, member.avoided)
+            claimed = parts.assignments.claim_next(
+                self._name, self.team.eligible(self._name), member.avoided
+            )
         except TeamError as error:
             parts.bus.send(self._name, LEAD, f"A task could not be started: {error}", "error")
             return False

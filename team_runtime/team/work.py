@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Final
 
 from team_runtime.board.base import Board, Claim
+from team_runtime.board.checks import check_held
 from team_runtime.board.model import PENDING, Task
 from team_runtime.errors import (
     CheckFailed,
     NotARepository,
-    StaleClaim,
     TeamError,
+    TransitionRefused,
     WorktreeRefused,
 )
+from team_runtime.git.merging import begin_merge, unresolved
 from team_runtime.git.record import Worktree
+from team_runtime.git.run import name_all
 from team_runtime.git.worktrees import Worktrees
 from team_runtime.process.base import Command, Runner
 from team_runtime.store.layout import check_worktree_name
@@ -28,6 +31,8 @@ from team_runtime.tools.base import Place
 
 CHECK_SECONDS: Final = 900.0
 _SHOWN: Final = 4000
+MERGES: Final = "merges"
+"""The key in a task's `metadata` that names the branch to be merged into its worktree first."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class Work:
         try:
             worktree, path = self._bound(task)
             base = self.worktrees.refresh_base(worktree, self._blocker_commits(task))
+            if MERGES in task.metadata:
+                begin_merge(self.worktrees, worktree)
         except TeamError as error:
             # Not a release: an idle teammate would claim it again and fail in the same way.
             self._board.fail(claim, f"its worktree cannot be used: {error}")
@@ -109,6 +116,7 @@ class Work:
         Raises `CheckFailed` (the task stays in progress) or `StaleClaim`.
         """
         task = self._held(claim)
+        self._refuse_marks(task)
         self._check(task)
         commit = self._commit(claim, task, f"{task.subject}\n\n{summary}".rstrip())
         readied = self._board.complete(claim, summary, commit)
@@ -125,6 +133,19 @@ class Work:
         head = self._snapshot(claim, note)
         self._board.fail(claim, note, head)
         return head
+
+    def keep_rest(self, claim: Claim) -> None:
+        """Commit what its owner wrote after completing the task, in the same turn."""
+        task = self._board.get(claim.task_id)
+        if task.worktree is None:
+            return
+        try:
+            worktree, _ = self._bound(task)
+            if worktree.task == task.id:
+                note = f"After its completion: {task.subject}"
+                self.worktrees.commit(worktree, note, claim.owner)
+        except TeamError:
+            return  # removed meanwhile, which keeps it, or changed by hand: left as it is
 
     def run_check(self, command: str, folder: Path, what: str) -> None:
         """Run a check in `folder`. Raises `CheckFailed`, saying `what` did not happen."""
@@ -152,6 +173,14 @@ class Work:
             )
         return self._worktrees
 
+    def _refuse_marks(self, task: Task) -> None:
+        if MERGES not in task.metadata:
+            return
+        left = unresolved(self.worktrees, self._bound(task)[0])
+        if left:
+            detail = f"marks of the merge are left in {name_all(list(left))}"
+            raise TransitionRefused(task.id, "completed", detail)
+
     def _check(self, task: Task) -> None:
         if task.check is None:
             return
@@ -167,8 +196,7 @@ class Work:
     def _held(self, claim: Claim) -> Task:
         """The task, if the claim is still in force: a stale owner must not commit either."""
         task = self._board.get(claim.task_id)
-        if task.claim is not None and task.claim.token != claim.token:
-            raise StaleClaim(claim.task_id, claim.owner, f"{task.owner} holds it now")
+        check_held(task, claim)
         return task
 
     def _snapshot(self, claim: Claim, note: str) -> str | None:

@@ -6,10 +6,11 @@ from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
+from team_runtime.errors import LandingConflict
 from team_runtime.guard.base import Effect
 from team_runtime.team.landings import Landings
 from team_runtime.team.work import Work
-from team_runtime.tools.base import ToolContext
+from team_runtime.tools.base import ToolContext, ToolFailure
 from team_runtime.tools.files import Strict
 
 
@@ -45,8 +46,8 @@ class LandWorktreeInput(Strict):
 class LandWorktree:
     name: ClassVar[str] = "land_worktree"
     description: ClassVar[str] = (
-        "Merge a completed task's worktree into its target branch. A conflict changes nothing and "
-        "names the files."
+        "Merge a completed task's worktree into its target branch. A conflict changes nothing: its "
+        "owner gets a task to resolve it in the same worktree, and then you land it again."
     )
     effect: ClassVar[Effect] = Effect.LAND
     input_model: ClassVar[type[BaseModel]] = LandWorktreeInput
@@ -55,5 +56,12 @@ class LandWorktree:
         self._landings = landings
 
     def run(self, input: LandWorktreeInput, context: ToolContext) -> str:
-        landed = self._landings.land(input.name)
+        try:
+            landed = self._landings.land(input.name)
+        except LandingConflict as conflict:
+            task = self._landings.return_to_owner(input.name, conflict)
+            raise ToolFailure(
+                f"{conflict} {task.id} was made to resolve it, for whoever did the work; land "
+                f"{input.name} again when it is completed."
+            ) from conflict
         return f"Landed {landed.name} on {landed.target}: {landed.merge[:12]}."
