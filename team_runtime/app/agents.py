@@ -169,7 +169,7 @@ class AgentFactory:
             tools={tool.name: tool for tool in tools},
             permissions=self._permissions,
             place=lambda: assignments.place(name),
-            gate=lambda: assignments.gate(name),
+            gate=lambda effect: assignments.gate(name, effect),
             context=context,
             answer=_nobody,
             wait=member.crossing.wait,

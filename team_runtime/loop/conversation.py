@@ -8,7 +8,7 @@ previous one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -35,8 +35,8 @@ class _Message:
     role: str
     blocks: list[bytes] = field(default_factory=list)
 
-    def encoded(self, marked: int | None = None) -> bytes:
-        parts = [_marked(b) if i == marked else b for i, b in enumerate(self.blocks)]
+    def encoded(self, marked: Collection[int] = ()) -> bytes:
+        parts = [_marked(b) if i in marked else b for i, b in enumerate(self.blocks)]
         return b'{"role":"%s","content":[%s]}' % (self.role.encode(), b",".join(parts))
 
 
@@ -51,8 +51,8 @@ class Conversation:
         self._transcript = transcript
         self._observe = observe
         self._messages: list[_Message] = []
-        self._done: list[bytes] = []  # encodings of messages that no longer change or move marks
-        self._tails: list[tuple[int, int]] = []  # last block of the last two requests
+        self._done: list[bytes] = []  # encodings of messages that no longer change or have marks
+        self._answered: list[tuple[int, int]] = []  # last user block of the last two answered
         self.epoch = 0
         self.model = ""
         self.system = b"[]"
@@ -81,12 +81,13 @@ class Conversation:
 
     def append_user(self, blocks: Sequence[Block], mail: Sequence[str] = ()) -> None:
         """Add user content; blank text is left out. `mail` names the messages in it."""
-        kept = [b for b in blocks if b.get("type") != "text" or b["text"].strip()]
+        kept = [block for block in blocks if not _is_blank(block)]
         if kept or mail:
             self._record({"kind": "user", "blocks": kept, "mail": list(mail)})
 
     def append_reply(self, reply: ModelReply) -> None:
-        """Add the model's reply exactly as it came; an empty one only counts its tokens."""
+        """Add the model's reply exactly as it came. Blank text stays in the transcript alone: no
+        request that holds it is accepted."""
         self._record(_reply_entry("assistant", reply))
 
     def count_dropped(self, reply: ModelReply) -> None:
@@ -104,19 +105,24 @@ class Conversation:
 
     def messages(self) -> bytes:
         """The API's `messages` array, with cache marks on the last block of this request and of
-        the one before: a caching API finds the old mark whatever the number of new blocks."""
-        tail = self._tail()
-        if tail is not None and (not self._tails or self._tails[-1] != tail):
-            self._tails = [*self._tails[-1:], tail]
-        marks = {message: block for message, block in self._tails if (message, block) != tail}
-        first_marked = min((m for m, _ in self._tails), default=len(self._messages))
-        while len(self._done) < min(first_marked, len(self._messages) - 1):
+        the last one that was answered: a caching API finds the old mark whatever the number of
+        new blocks. The same bytes whether the conversation was kept in memory or read again."""
+        marks = self._marks()
+        first_marked = min((message for message, _ in marks), default=0)
+        while len(self._done) < first_marked:
             self._done.append(self._messages[len(self._done)].encoded())
-        rest = []
-        for index in range(len(self._done), len(self._messages)):
-            block = tail[1] if tail is not None and tail[0] == index else marks.get(index)
-            rest.append(self._messages[index].encoded(block))
+        rest = [
+            self._messages[index].encoded([block for m, block in marks if m == index])
+            for index in range(len(self._done), len(self._messages))
+        ]
         return b"[" + b",".join([*self._done, *rest]) + b"]"
+
+    def _marks(self) -> list[tuple[int, int]]:
+        """Message and block of each cache mark: at most two."""
+        tail = self._tail()
+        if tail is None:
+            return []
+        return [*[place for place in self._answered if place != tail][-1:], tail]
 
     def _tail(self) -> tuple[int, int] | None:
         """The last block of the last user message: thinking blocks may not carry a mark."""
@@ -142,14 +148,21 @@ class Conversation:
             self.unanswered = True
             self._extend("user", entry["blocks"])
         elif kind == "assistant":
-            self.usage += Usage.from_api(entry["usage"])
+            self._count(entry)
             self.replies += 1
             self.unanswered = False
             calls = [b["id"] for b in entry["blocks"] if b.get("type") == "tool_use"]
             self.open_calls = calls
             self._extend("assistant", entry["blocks"])
         elif kind == "dropped":
-            self.usage += Usage.from_api(entry["usage"])
+            self._count(entry)
+
+    def _count(self, entry: dict[str, Any]) -> None:
+        """A request was answered: it was paid for, and its end can be found in a cache."""
+        self.usage += Usage.from_api(entry["usage"])
+        tail = self._tail()
+        if tail is not None and tail not in self._answered:
+            self._answered = [*self._answered[-1:], tail]
 
     def _begin(self, entry: dict[str, Any]) -> None:
         self.epoch = entry["epoch"]
@@ -159,9 +172,10 @@ class Conversation:
         marked = [_marked(b) if i >= len(blocks) - 2 else b for i, b in enumerate(blocks)]
         self.system = b"[" + b",".join(marked) + b"]"
         self.tools = encode(entry["tools"])
-        self._messages, self._done, self._tails, self.open_calls = [], [], [], []
+        self._messages, self._done, self._answered, self.open_calls = [], [], [], []
 
     def _extend(self, role: str, blocks: Sequence[Block]) -> None:
+        blocks = [block for block in blocks if not _is_blank(block)]
         if not blocks:
             return
         if not self._messages or self._messages[-1].role != role:
@@ -185,6 +199,10 @@ def _as_sent(block: Block) -> Block:
     if block.get("type") == "tool_use" and set(block["input"]) == {INVALID_JSON}:
         return {**block, "input": {}}
     return block
+
+
+def _is_blank(block: Block) -> bool:
+    return block.get("type") == "text" and not block["text"].strip()
 
 
 def text_block(text: str) -> Block:

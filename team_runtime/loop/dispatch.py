@@ -5,6 +5,7 @@ Every call gets exactly one result, whatever happens, and it says truthfully whe
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import anyio
 from anyio import to_thread
 
 from team_runtime.clock import Clock
+from team_runtime.crossing import Stopped
 from team_runtime.errors import TeamError
 from team_runtime.events import Emit
 from team_runtime.guard.base import Effect, Permissions, Question, Verdict
@@ -47,8 +49,8 @@ class Dispatch:
     permissions: Permissions
     place: Callable[[], Place]
     """Where the agent's tools work now. Raises `TeamError` when it lost its directory."""
-    gate: Callable[[], str | None]
-    """Why nothing may be changed now (the plan gate), or `None`."""
+    gate: Callable[[Effect], str | None]
+    """Why nothing may be changed in this way now (the plan gate), or `None`."""
     context: Callable[[str, Place], ToolContext]
     """Makes the context of a call from its id and place."""
     answer: Callable[[Question, str], bool]
@@ -84,15 +86,25 @@ class Dispatch:
         results: dict[int, ToolResult] = {}
 
         async def one(index: int, call: ToolCall) -> None:
-            results[index] = await to_thread.run_sync(self._one, call, limiter=limiter)
+            with contextlib.suppress(Stopped):
+                results[index] = await to_thread.run_sync(self._one, call, limiter=limiter)
 
         async with anyio.create_task_group() as group:
             for index, call in enumerate(calls):
                 group.start_soon(one, index, call)
+        if len(results) < len(calls):  # raised here, because a task group would wrap it
+            raise Stopped
         return [results[index] for index in range(len(calls))]
 
     def _one(self, call: ToolCall) -> ToolResult:
-        prepared = self._prepare(call)
+        try:
+            prepared = self._prepare(call)
+        except (ToolFailure, TeamError) as error:
+            return _error(call, f"Error: {error} The call did not run.")
+        except Exception as error:
+            # A fault in a check must neither end the agent nor let the call through.
+            text = f"Error: the call could not be checked ({type(error).__name__}: {error})."
+            return _error(call, f"{text} The call did not run.")
         if isinstance(prepared, ToolResult):
             return prepared
         return self._execute(prepared)
@@ -102,21 +114,16 @@ class Dispatch:
         if tool is None:
             known = ", ".join(sorted(self.tools))
             return _error(call, f"Error: there is no tool {call.name!r}. Your tools: {known}.")
-        try:
-            input = _validated(tool, call.input)
-            place = self.place()
-            question = _question(tool, call.input, place)
-        except ToolFailure as error:
-            return _error(call, f"Error: {error} The call did not run.")
-        except TeamError as error:
-            return _error(call, f"Error: {error} The call did not run.")
+        input = _validated(tool, call.input)
+        place = self.place()
+        question = _question(tool, call.input, place)
         refusal = self._refusal(tool, question, call)
         if refusal is not None:
             return _error(call, refusal)
         return Prepared(call, tool, input, self.context(call.id, place))
 
     def _refusal(self, tool: Tool, question: Question, call: ToolCall) -> str | None:
-        closed = self.gate() if tool.effect in _GATED else None
+        closed = self.gate(tool.effect) if tool.effect in _GATED else None
         if closed is not None:
             self._denied(call, "plan gate", closed)
             return f"Refused: {closed} The call did not run."
@@ -185,7 +192,8 @@ def _question(tool: Tool, input: Json, place: Place) -> Question:
     """What the permission check is asked. Raises `ToolFailure` for a path outside."""
     path = None
     if tool.effect in (Effect.READ, Effect.EDIT):
-        named = input.get("path", input.get("pattern" if tool.name == "glob" else "path", "."))
+        pattern = input.get("pattern") if tool.name == "glob" else None
+        named = input.get("path") or pattern or "."
         try:
             path = relative(place.root, str(named))
         except OutsideRoot as error:

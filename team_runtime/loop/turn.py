@@ -6,8 +6,8 @@ does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from team_runtime.errors import ModelFailed
@@ -85,7 +85,7 @@ def _call(caller: Caller, conversation: Conversation, max_tokens: int) -> ModelR
 
 def _keep_cut(conversation: Conversation, reply: ModelReply) -> None:
     """Keep a reply that was cut at the highest limit: its calls are answered, never run."""
-    conversation.append_reply(reply)
+    conversation.append_reply(replace(reply, content=_without_cut_thinking(reply.content)))
     answers: list[Block] = [
         ToolResult(
             call.id,
@@ -98,6 +98,14 @@ def _keep_cut(conversation: Conversation, reply: ModelReply) -> None:
     if not answers:
         answers.append(text_block("Your reply was cut off by the output limit. Continue."))
     conversation.append_user(answers)
+
+
+def _without_cut_thinking(content: Sequence[Block]) -> tuple[Block, ...]:
+    """The blocks but for thinking at the end: cut off, it cannot be sent back."""
+    kept = list(content)
+    while kept and kept[-1].get("type") in ("thinking", "redacted_thinking"):
+        kept.pop()
+    return tuple(kept)
 
 
 def _refused(reply: ModelReply) -> str:

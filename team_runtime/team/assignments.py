@@ -5,16 +5,20 @@ What is remembered here is a lease on the truth: every tool call checks the clai
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from team_runtime.board.base import Board, Claim
+from team_runtime.board.checks import check_held
 from team_runtime.board.model import Task
 from team_runtime.errors import ClaimRefused, PlanRefused, StaleClaim, TeamError, TransitionRefused
+from team_runtime.guard.base import Effect
 from team_runtime.plans.model import Gate
 from team_runtime.plans.store import PlanStore
+from team_runtime.team.planning import LEAD
 from team_runtime.team.work import Finished, Work
 from team_runtime.tools.base import Place
 
@@ -58,7 +62,11 @@ class Assignments:
             self._refuse_second(agent, task_id)
             self._refuse_checkout(agent, self._board.get(task_id))
             claim = self._board.claim(task_id, agent)
-        return self._begin(claim)
+            task = self._board.get(task_id)
+            if task.worktree is None:  # taken under the lock, so that nobody else gets the checkout
+                return self._remember(Assignment(claim, task, Place(self._main, task.id)))
+        place = self._work.start(claim)
+        return self._remember(Assignment(claim, self._board.get(task_id), place))
 
     def claim_next(
         self, agent: str, eligible: Callable[[Task], bool], avoid: Collection[str] = ()
@@ -92,13 +100,17 @@ class Assignments:
         if held is None:
             return Place(self._main)
         if not held.done:
-            self._confirm(held)
+            task = self._board.get(held.claim.task_id)
+            check_held(task, held.claim)
+            self._remember(replace(held, task=task))
         return held.place
 
-    def gate(self, agent: str) -> str | None:
-        """Why the agent may change nothing now, or `None`."""
+    def gate(self, agent: str, effect: Effect | None = None) -> str | None:
+        """Why the agent may change nothing (in this way) now, or `None`."""
         with self._lock:
             held = self._held.get(agent)
+            if held is None and effect is Effect.EDIT and agent != LEAD:
+                return "you have no task, so you can only read: claim one with claim_task first."
             needed = agent in self._needs_plan or (held is not None and held.task.plan_required)
         task_id, epoch = (held.claim.task_id, held.claim.epoch) if held else (None, 0)
         gate = self._plans.gate(agent, task_id, epoch)
@@ -146,18 +158,27 @@ class Assignments:
             return None
         except TeamError as error:
             # The snapshot failed (a deleted worktree, a full disk): the claim must not stay behind.
-            self._board.release(held.claim, f"{note}; its work could not be committed: {error}")
+            note = f"{note}; its work could not be committed: {error}"
+            with contextlib.suppress(StaleClaim):
+                self._board.release(held.claim, note)
         return held.claim.task_id
 
-    def let_go(self, agent: str) -> None:
-        """The agent's turn ended: a completed task no longer holds its tools."""
+    def let_go(self, agent: str) -> str | None:
+        """The agent's turn ended: a completed task, or one that was taken away, no longer holds
+        its tools. Returns the id of one that was taken away."""
         held = self.of(agent)
-        if held is not None and held.done:
+        if held is None:
+            return None
+        if held.done:
             self._forget(agent)
-
-    def _begin(self, claim: Claim) -> Assignment:
-        place = self._work.start(claim)
-        return self._remember(Assignment(claim, self._board.get(claim.task_id), place))
+            self._work.keep_rest(held.claim)
+            return None
+        try:
+            check_held(self._board.get(held.claim.task_id), held.claim)
+        except StaleClaim:
+            self._forget(agent)
+            return held.claim.task_id
+        return None
 
     def _remember(self, assignment: Assignment) -> Assignment:
         with self._lock:
@@ -167,13 +188,6 @@ class Assignments:
     def _forget(self, agent: str) -> None:
         with self._lock:
             self._held.pop(agent, None)
-
-    def _confirm(self, held: Assignment) -> None:
-        now = self._board.get(held.claim.task_id)
-        if now.claim is None or now.claim.token != held.claim.token:
-            holder = now.owner or "nobody"
-            why = f"it is {now.status} now, held by {holder}"
-            raise StaleClaim(held.claim.task_id, held.claim.owner, why)
 
     def _own(self, agent: str, task_id: str, action: str) -> Assignment:
         held = self.of(agent)
@@ -189,6 +203,9 @@ class Assignments:
             detail = f"{agent} still has {held.claim.task_id}" + (
                 ", whose turn has not ended" if held.done else ""
             )
+            raise ClaimRefused(task_id, agent, "owner_busy", detail, agent)
+        if self.waits_for_plan(agent):
+            detail = f"a plan of {agent} waits for review, and says what it will do next"
             raise ClaimRefused(task_id, agent, "owner_busy", detail, agent)
 
     def _refuse_checkout(self, agent: str, task: Task) -> None:
