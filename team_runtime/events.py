@@ -25,6 +25,7 @@ EVENTS: Final[dict[str, str]] = {
     "task_completed": "A task was completed: owner, commit.",
     "task_released": "A task went back to pending: owner, note.",
     "task_failed": "A task was given up: owner, note.",
+    "task_cancelled": "A task was called off.",
     "plan_submitted": "A plan revision waits for review: request, revision, task, text.",
     "plan_decided": "A plan revision was decided: decision, by whom, feedback.",
     "worktree_created": "A worktree and its branch exist: base, target.",

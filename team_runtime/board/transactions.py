@@ -257,6 +257,7 @@ class TransactionalBoard(ABC):
             return replace(task, status=CANCELLED, updated_at=self._now())
 
         self._change(task_id, cancelled)
+        self._emit("task_cancelled", task=task_id)
 
     def adopt(self, owner: str, dead_run: str) -> Claim | None:
         """As in `Board`. Whoever resumes a session may also adopt from a run that cannot be
