@@ -22,6 +22,8 @@ WORKSPACE_FILE: Final = "team.toml"
 WORKSPACE_KEYS: Final = frozenset({"model", "deny", "plan_review", "max_turns", "timeout", "name"})
 """What a workspace's file may set; all of it narrows or is harmless."""
 _LISTS: Final = ("allow", "deny")
+KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+ENDPOINT: Final = "ANTHROPIC_BASE_URL"
 
 
 class Settings(BaseModel):
@@ -162,3 +164,18 @@ def _from_environment(environ: Mapping[str, str]) -> list[Layer]:
     if base := environ.get("TEAM_RETRY_BASE_SECONDS"):
         found.append(Layer("TEAM_RETRY_BASE_SECONDS", {"retry_base": base}))
     return found
+
+
+def keys_set(environ: Mapping[str, str]) -> dict[str, bool]:
+    """Which keys are there; never what they are."""
+    return {name: bool(environ.get(name, "").strip()) for name in KEYS}
+
+
+def endpoint(environ: Mapping[str, str]) -> str | None:
+    """Where model calls go, without a password that may be in it; `None` for the default."""
+    url = environ.get(ENDPOINT)
+    if not url:
+        return None
+    scheme, rest = url.partition("://")[::2]
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"

@@ -306,3 +306,10 @@ class TeamRunning(TeamError):
     pid: str
     session: str
     workspace: str
+
+
+@dataclass(eq=False)
+class OutputLost(TeamError):
+    """The answer could not be written to stdout: {cause}. What the command did stays done."""
+
+    cause: str

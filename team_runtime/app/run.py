@@ -11,6 +11,7 @@ import anyio
 from anyio import to_thread
 
 from team_runtime.app.agents import AgentFactory, Models, make_permissions
+from team_runtime.app.archive import tasks_of
 from team_runtime.app.recovery import Recovery
 from team_runtime.app.workspace import Workspace
 from team_runtime.board.base import Claim
@@ -19,7 +20,7 @@ from team_runtime.board.model import CANCELLED, COMPLETED
 from team_runtime.clock import iso
 from team_runtime.config import Settings
 from team_runtime.crossing import Crossing
-from team_runtime.errors import Held, NotARepository, TeamRunning
+from team_runtime.errors import Held, TeamRunning
 from team_runtime.git.repository import Repository
 from team_runtime.guard.base import Permissions
 from team_runtime.models.base import Model
@@ -94,9 +95,6 @@ def run_team_in(request: RunRequest) -> RunResult:
     """
     plain = Workspace(request.root, request.environ)
     repository = plain.repository
-    if repository.root.resolve() != request.root.resolve():
-        hint = f"Use -C {repository.root}"
-        raise NotARepository(str(request.root), "it is not the root of its repository", hint)
     permissions = make_permissions(request.settings)
     models = Models(request.settings.retry_base, request.pace, request.models)
     models.get(request.settings.model)
@@ -244,9 +242,5 @@ class _Host:
         ]
 
     def _tasks(self, workspace: Workspace) -> list[dict[str, Json]]:
-        runs = set(workspace.sessions.load(self.session).get("runs", []))
-        return [
-            task_record(task)
-            for task in workspace.board.list()
-            if task.session == self.session or any(attempt.run in runs for attempt in task.attempts)
-        ]
+        session = workspace.sessions.load(self.session)
+        return [task_record(task) for task in tasks_of(workspace, session)]

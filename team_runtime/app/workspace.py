@@ -85,8 +85,12 @@ class Workspace:
 
     @cached_property
     def repository(self) -> Repository:
-        """Raises `NotARepository`."""
-        return Repository.open(self.root, Git(self.runner, self.environment))
+        """The repository whose root the workspace is. Raises `NotARepository`."""
+        repository = Repository.open(self.root, Git(self.runner, self.environment))
+        if repository.root.resolve() != self.root.resolve():
+            hint = f"Use -C {repository.root}"
+            raise NotARepository(str(self.root), "it is not the root of its repository", hint)
+        return repository
 
     @cached_property
     def worktrees(self) -> Worktrees:

@@ -1,19 +1,22 @@
-"""What all commands share: the global options, finding the workspace, printing an answer."""
+"""What all commands share: the global options, finding the workspace, answering."""
 
 from __future__ import annotations
 
 import functools
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from team_runtime.cli.output import put, put_json, say
 from team_runtime.errors import InputError, RefusedError
+
+if TYPE_CHECKING:
+    from team_runtime.app.workspace import Workspace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,21 +25,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Shared:
     """The options that may stand before or after any command."""
 
-    workspace: Path
+    root: Path
     as_json: bool
     color: bool
+
+    @functools.cached_property
+    def workspace(self) -> Workspace:
+        """The services of the workspace, each made when it is first used."""
+        from team_runtime.app.workspace import Workspace
+
+        return Workspace(self.root, os.environ)
 
     def answer(self, value: Any, lines: Sequence[str]) -> None:
         """Print the answer to stdout: `value` as one JSON value, or `lines` for a person."""
         if self.as_json:
-            click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+            put_json(value, indent=2)
         else:
             for line in lines:
-                click.echo(line)
+                put(line)
 
     def say(self, text: str) -> None:
         """Tell a person something that is not the answer."""
-        click.echo(text, err=True)
+        say(text)
 
 
 def shared_options(command: F) -> F:
@@ -52,7 +62,7 @@ def shared_options(command: F) -> F:
         folder = given.pop("workspace") or root.get("workspace")
         as_json = given.pop("as_json") or root.get("as_json", False)
         no_color = given.pop("no_color") or root.get("no_color", False)
-        color = not no_color and "NO_COLOR" not in os.environ
+        color = not no_color and not os.environ.get("NO_COLOR")
         return command(Shared(find_workspace(folder), as_json, color), **given)
 
     return wrapped  # type: ignore[return-value]
@@ -66,16 +76,29 @@ def find_workspace(folder: str | None) -> Path:
     if folder is not None:
         path = Path(folder).resolve()
         if not path.is_dir():
-            raise InputError(f"{folder} is not a folder")
+            what = "is not a folder" if path.exists() else "does not exist"
+            raise InputError(f"{folder} {what}; name a folder with -C")
         return path
     try:
         here = Path.cwd()
     except FileNotFoundError as error:
-        raise InputError("the current folder does not exist any more") from error
+        raise InputError("the current folder does not exist any more; use -C DIR") from error
     for candidate in (here, *here.parents):
         if (candidate / ".git").exists():
             return candidate
     return here
+
+
+def text_or_stdin(given: str, what: str) -> str:
+    """`given`, or all of stdin for `-`. Raises `InputError` when it is blank or not text."""
+    text = given
+    if given == "-":
+        if sys.stdin is None or sys.stdin.closed:
+            raise InputError(f"there is no stdin to read the {what} from; nothing was done")
+        text = sys.stdin.buffer.read().decode(errors="replace")
+    if not text.strip():
+        raise InputError(f"the {what} is empty; nothing was done")
+    return text
 
 
 def only_a_person(what: str) -> None:
@@ -86,4 +109,9 @@ def only_a_person(what: str) -> None:
 
 def is_terminal() -> bool:
     """Whether a person is likely to look at stderr."""
-    return sys.stderr.isatty()
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def can_ask() -> bool:
+    """Whether a person is there to answer."""
+    return is_terminal() and sys.stdin is not None and sys.stdin.isatty()

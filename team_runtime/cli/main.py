@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 import click
 
+from team_runtime.cli.output import mend_streams, put, say
+from team_runtime.errors import TeamError
+
 COMMANDS: Final = {
-    "demo": ("team_runtime.cli.demo", "Run the main job offline, on a bundled repository."),
+    "demo": ("team_runtime.cli.demo", "See a scripted team do real work, offline."),
     "run": ("team_runtime.cli.run", "Let a team work on a request until it is done."),
     "tasks": ("team_runtime.cli.tasks", "The task board."),
-    "plans": ("team_runtime.cli.plans", "Review plans."),
-    "worktrees": ("team_runtime.cli.worktrees", "The git side of tasks."),
-    "status": ("team_runtime.cli.status", "Who does what."),
+    "plans": ("team_runtime.cli.plans", "Review the agents' plans."),
+    "worktrees": ("team_runtime.cli.worktrees", "See, land and remove the agents' work."),
+    "mail": ("team_runtime.cli.mail", "Mailboxes: write to an agent, look at what waits."),
+    "sessions": ("team_runtime.cli.sessions", "What was said and done in each session."),
+    "status": ("team_runtime.cli.status", "Who does what, right now."),
+    "config": ("team_runtime.cli.config", "The settings in force."),
+    "doctor": ("team_runtime.cli.doctor", "What is missing here, and how to fix it."),
 }
+INTERRUPTED: Final = 130
 
 
 class LazyGroup(click.Group):
@@ -43,7 +50,7 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         return
     from importlib.metadata import version
 
-    click.echo(f"team {version('team_runtime')}")
+    put(f"team {version('team_runtime')}")
     ctx.exit()
 
 
@@ -51,41 +58,93 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 @click.option("-C", "--workspace", metavar="DIR", help="The workspace (default: the repository).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON value on stdout, nothing else.")
 @click.option("--no-color", is_flag=True, help="No colours.")
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def cli(ctx: click.Context, /, **given: Any) -> None:
     """A team of coding agents that share a task board, each in its own git worktree.
 
-    Options before the command may also stand after it.
+    New here? `team demo` shows everything in a few seconds, without a key. Then, in a repository
+    of yours, `team doctor` says what is missing.
+
+    These options may also stand after the command.
     """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        put(ctx.get_help())
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with the code that the documentation promises."""
+    mend_streams()
     sys.exit(_guarded(lambda: cli.main(arguments, prog_name="team", standalone_mode=False)))
 
 
 def _guarded(run: Callable[[], Any]) -> int:
-    from team_runtime.errors import TeamError
-
     try:
         code = run()
-        sys.stdout.flush()
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
-        error.show()
+        say(_usage(error))
         return 2
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
-        return 130
-    except TeamError as error:
-        click.echo(f"team: {error}", err=True)
-        return error.exit_code
-    except BrokenPipeError:
-        # Whoever read our output has gone; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        say("team: interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        return _failed(error)
     return code if isinstance(code, int) else 0
+
+
+def _usage(error: click.ClickException) -> str:
+    """What was wrong, and where the command's help is."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error.format_message()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"\nTry '{context.command_path} --help'." if context is not None else ""
+    return f"team: {error.format_message()}{hint}"
+
+
+def _failed(error: Exception) -> int:
+    """Say in one sentence what went wrong; returns the exit code."""
+    cause = _cause(error)
+    if isinstance(cause, TeamError):
+        say(f"team: {cause}")
+        return cause.exit_code
+    if isinstance(cause, OSError):
+        say(f"team: the system refused: {cause}. What was recorded until then is kept.")
+        return 1
+    say(
+        f"team: this is a bug ({type(cause).__name__}: {cause}). What was recorded until then is "
+        f"kept. Please report it with {_trace(error)}"
+    )
+    return 1
+
+
+def _cause(error: Exception) -> Exception:
+    """The error that a person can use, out of a group of errors that happened together."""
+    if not isinstance(error, ExceptionGroup):
+        return error
+    causes = [_cause(inner) for inner in error.exceptions]
+    known = (cause for cause in causes if isinstance(cause, TeamError | OSError))
+    return next(known, causes[0])
+
+
+def _trace(error: Exception) -> str:
+    """Where the whole trace was written."""
+    import tempfile
+    import traceback
+
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="team-bug-", suffix=".txt", delete=False, errors="replace"
+        ) as file:
+            traceback.print_exception(error, file=file)
+    except OSError:
+        return "the way to repeat it; its trace could not be written"
+    return file.name

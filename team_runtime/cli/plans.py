@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
@@ -19,10 +18,6 @@ def command() -> None:
     """Plans that agents submitted, and your decisions on them."""
 
 
-def _open(shared: Shared) -> Workspace:
-    return Workspace(shared.workspace, os.environ)
-
-
 def _line(plan: Plan) -> str:
     last = plan.revisions[-1]
     return f"{plan.id:<9} {last.state:<11} revision {last.number}  {plan.agent}  {plan.task or '–'}"
@@ -32,7 +27,7 @@ def _line(plan: Plan) -> str:
 @shared_options
 def list_(shared: Shared) -> None:
     """List all plans with the state of their newest revision."""
-    plans = _open(shared).plans.list()
+    plans = shared.workspace.plans.list()
     shared.answer([plan_record(plan) for plan in plans], [_line(p) for p in plans] or ["No plans."])
 
 
@@ -41,7 +36,7 @@ def list_(shared: Shared) -> None:
 @shared_options
 def show(shared: Shared, plan_id: str) -> None:
     """Show every revision of a plan with its decision."""
-    plan = _open(shared).plans.get(plan_id)
+    plan = shared.workspace.plans.get(plan_id)
     lines = [_line(plan)]
     for revision in plan.revisions:
         lines += ["", f"revision {revision.number} [{revision.state}] {revision.submitted_at}"]
@@ -55,7 +50,7 @@ def show(shared: Shared, plan_id: str) -> None:
 
 def _decide(shared: Shared, plan_id: str, number: int, approve: bool, feedback: str) -> None:
     only_a_person("review a plan")
-    workspace = _open(shared)
+    workspace = shared.workspace
     revision = workspace.planning().decide_as_person(plan_id, number, approve, feedback, PERSON)
     shared.answer(_record(workspace, plan_id), [_sentence(plan_id, revision)])
 

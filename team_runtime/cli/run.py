@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from typing import Any
 
 import click
 
-from team_runtime.cli.common import Shared, is_terminal, shared_options
+from team_runtime.cli.common import Shared, is_terminal, shared_options, text_or_stdin
+from team_runtime.cli.options import setting_options
+from team_runtime.cli.output import put, put_json
 from team_runtime.cli.view import make_view
 from team_runtime.clock import SystemClock
 from team_runtime.errors import InputError
@@ -17,14 +17,7 @@ from team_runtime.errors import InputError
 
 @click.command("run")
 @click.argument("prompt", required=False, default="")
-@click.option("--model", metavar="NAME", help="provider:model; a bare name means anthropic.")
-@click.option("--permission-mode", metavar="MODE", help="default, acceptEdits, plan, dontAsk, …")
-@click.option("--allow", metavar="RULE", multiple=True, help="Allow, such as 'Bash(npm test)'.")
-@click.option("--deny", metavar="RULE", multiple=True, help="Deny; beats every allow.")
-@click.option("--plan-review", type=click.Choice(["lead", "person"]), help="Who decides plans.")
-@click.option("--max-turns", type=click.IntRange(1), help="Model calls of the whole team.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS")
-@click.option("--name", metavar="TEAM", help="The team's name.")
+@setting_options
 @click.option("--resume", metavar="SESSION", help="Go on with this session.")
 @click.option("--continue", "latest", is_flag=True, help="Go on with the newest session.")
 @click.option(
@@ -54,18 +47,16 @@ def command(
     from team_runtime.config import load
     from team_runtime.store.layout import check_agent_name
 
-    text = _prompt(prompt)
     session = _session(shared, resume, latest)
+    text = text_or_stdin(prompt, "prompt") if prompt or session is None else ""
     if session is not None:
         kept = {"model": session["model"], "name": session["team"]}
         given = kept | {key: value for key, value in given.items() if value is not None}
-    elif not text.strip():
-        raise InputError("the prompt is empty; nothing was started")
-    settings = load(shared.workspace, os.environ, given)
+    settings = load(shared.root, os.environ, given)
     check_agent_name(settings.name, "team")
     output = output_format or ("json" if shared.as_json else "text")
     clock = SystemClock()
-    stream = JsonStream(_print_json) if output == "stream-json" else None
+    stream = JsonStream(put_json) if output == "stream-json" else None
     view = make_view(clock, shared.color, live=is_terminal() and stream is None)
 
     def on_event(record: dict[str, Any]) -> None:
@@ -76,7 +67,7 @@ def command(
             stream.on_event(record)
 
     request = RunRequest(
-        root=shared.workspace,
+        root=shared.root,
         prompt=text,
         settings=settings,
         environ=os.environ,
@@ -92,9 +83,9 @@ def command(
 
 def _report(shared: Shared, output: str, result: Any, record: dict[str, Any]) -> None:
     if output != "text":
-        _print_json(record)
+        put_json(record)
     elif result.ending.text:
-        click.echo(result.ending.text)
+        put(result.ending.text)
     if result.ending.error is not None:
         shared.say(f"team: {result.ending.error}")
     elif result.ending.interrupted:
@@ -105,31 +96,17 @@ def _report(shared: Shared, output: str, result: Any, record: dict[str, Any]) ->
         shared.say(f"team: to go on: team run --resume {result.session}")
 
 
-def _prompt(given: str) -> str:
-    if given != "-":
-        return given
-    if sys.stdin is None or sys.stdin.closed:
-        raise InputError("there is no stdin to read the prompt from; nothing was started")
-    return sys.stdin.read()
-
-
 def _session(shared: Shared, resume: str | None, latest: bool) -> dict[str, Any] | None:
     """The record of the session to go on with. Raises `InputError` when there is none."""
     if resume is None and not latest:
         return None
-    from team_runtime.app.workspace import Workspace
-
-    sessions = Workspace(shared.workspace, os.environ).sessions
+    sessions = shared.workspace.sessions
     if resume is not None:
         return sessions.load(resume)
     newest = sessions.latest()
     if newest is None:
         raise InputError("there is no session to continue in this workspace; nothing was started")
     return newest
-
-
-def _print_json(record: dict[str, Any]) -> None:
-    click.echo(json.dumps(record, ensure_ascii=False))
 
 
 def _ignore(*_: Any) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
 
-from team_runtime.app.workspace import Workspace
 from team_runtime.board.model import STATUSES
 from team_runtime.cli.common import Shared, shared_options
 from team_runtime.store.presence import Runs
@@ -18,7 +16,7 @@ from team_runtime.text import one_line
 @shared_options
 def command(shared: Shared) -> None:
     """Show the running team, the tasks that are held, and the plans that wait."""
-    workspace = Workspace(shared.workspace, os.environ)
+    workspace = shared.workspace
     tasks = workspace.board.list()
     runs = Runs(workspace.store)
     alive = [
@@ -28,7 +26,7 @@ def command(shared: Shared) -> None:
     waiting = workspace.plans.pending()
     counts = {status: sum(t.status == status for t in tasks) for status in STATUSES}
     answer: dict[str, Any] = {
-        "workspace": str(shared.workspace),
+        "workspace": str(shared.root),
         "runs": alive,
         "tasks": counts,
         "ready": [task.id for task in workspace.board.ready()],
@@ -40,7 +38,7 @@ def command(shared: Shared) -> None:
             for p in waiting
         ],
     }
-    lines = [f"workspace {shared.workspace}"]
+    lines = [f"workspace {shared.root}"]
     lines += [
         f"run {run['run']} (pid {run['pid']}, session {run.get('session')}) is {run['liveness']}"
         for run in alive

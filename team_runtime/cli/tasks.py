@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
@@ -19,10 +18,6 @@ from team_runtime.text import for_terminal, one_line
 @click.group("tasks")
 def command() -> None:
     """The task board: one JSON file a task in .tasks/."""
-
-
-def _open(shared: Shared) -> Workspace:
-    return Workspace(shared.workspace, os.environ)
 
 
 def _line(task: Task, state: str) -> str:
@@ -66,7 +61,7 @@ def _done(shared: Shared, task: Task, sentence: str) -> None:
 @shared_options
 def add(shared: Shared, subject: str, program: str | None, plan: bool, **given: Any) -> None:
     """Add a task."""
-    workspace = _open(shared)
+    workspace = shared.workspace
     worktree = given.pop("worktree")
     blocked_by = [
         part for value in given.pop("blocked_by") for part in value.replace(",", " ").split()
@@ -88,7 +83,7 @@ def add(shared: Shared, subject: str, program: str | None, plan: bool, **given: 
 @shared_options
 def list_(shared: Shared, ready: bool, status: str | None) -> None:
     """List tasks."""
-    board = _open(shared).board
+    board = shared.workspace.board
     _show(shared, board, board.ready() if ready else board.list(status))
 
 
@@ -97,7 +92,7 @@ def list_(shared: Shared, ready: bool, status: str | None) -> None:
 @shared_options
 def show(shared: Shared, task_id: str) -> None:
     """Show one task in full."""
-    board = _open(shared).board
+    board = shared.workspace.board
     task = board.get(task_id)
     why = board.why(task_id)
     lines = [
@@ -138,7 +133,7 @@ def edit(shared: Shared, task_id: str, **given: Any) -> None:
     for key in ("check", "command"):
         if changes.get(key) == "":
             changes[key] = None
-    task = _open(shared).board.edit(task_id, **changes)
+    task = shared.workspace.board.edit(task_id, **changes)
     _done(shared, task, f"changed {task.id}")
 
 
@@ -146,7 +141,7 @@ def edit(shared: Shared, task_id: str, **given: Any) -> None:
 @shared_options
 def next_(shared: Shared) -> None:
     """Show the task that would be claimed next."""
-    ready = _open(shared).board.ready()
+    ready = shared.workspace.board.ready()
     task = ready[0] if ready else None
     shared.answer(
         _public(task) if task else None, [_line(task, "ready") if task else "No task is ready."]
@@ -159,7 +154,7 @@ def next_(shared: Shared) -> None:
 @shared_options
 def claim(shared: Shared, task_id: str, owner: str) -> None:
     """Claim a task by hand: the claim is bound to no process and ends only by a command."""
-    workspace = _open(shared)
+    workspace = shared.workspace
     held = workspace.board.claim(task_id, owner)
     place = workspace.work.start(held)
     _done(shared, workspace.board.get(task_id), f"{owner} has {task_id}; work in {place.root}")
@@ -187,7 +182,7 @@ def _claim_of(workspace: Workspace, task_id: str, owner: str | None) -> Claim:
 @shared_options
 def release(shared: Shared, task_id: str, owner: str | None, force: bool) -> None:
     """Put a claimed task back to pending, with its work committed on its branch."""
-    workspace = _open(shared)
+    workspace = shared.workspace
     if force:
         only_a_person("release a task by force")
         workspace.board.release_by_force(task_id, "released by a person")
@@ -204,7 +199,7 @@ def release(shared: Shared, task_id: str, owner: str | None, force: bool) -> Non
 @shared_options
 def complete(shared: Shared, task_id: str, owner: str | None, summary: str) -> None:
     """Complete a claimed task: its check is run and its worktree committed first."""
-    workspace = _open(shared)
+    workspace = shared.workspace
     finished = workspace.work.finish(_claim_of(workspace, task_id, owner), summary)
     commit = f" as {finished.commit[:12]}" if finished.commit else ""
     readied = (
@@ -220,7 +215,7 @@ def complete(shared: Shared, task_id: str, owner: str | None, summary: str) -> N
 @shared_options
 def fail(shared: Shared, task_id: str, owner: str | None, note: str) -> None:
     """Give a claimed task up; what depends on it stays blocked."""
-    workspace = _open(shared)
+    workspace = shared.workspace
     workspace.work.give_up(_claim_of(workspace, task_id, owner), note)
     _done(shared, workspace.board.get(task_id), f"{task_id} has failed: {for_terminal(note)}")
 
@@ -230,7 +225,7 @@ def fail(shared: Shared, task_id: str, owner: str | None, note: str) -> None:
 @shared_options
 def cancel(shared: Shared, task_id: str) -> None:
     """Call off a task that nobody works on."""
-    board = _open(shared).board
+    board = shared.workspace.board
     board.cancel(task_id)
     _done(shared, board.get(task_id), f"{task_id} is cancelled")
 
@@ -241,7 +236,7 @@ def cancel(shared: Shared, task_id: str) -> None:
 @shared_options
 def block(shared: Shared, task_id: str, blocker: str) -> None:
     """Make a task wait for another one."""
-    board = _open(shared).board
+    board = shared.workspace.board
     task = board.get(task_id)
     task = board.edit(task_id, blocked_by=[*task.blocked_by, blocker])
     _done(shared, task, f"{task_id} waits for {', '.join(task.blocked_by)}")
@@ -254,5 +249,5 @@ def why(shared: Shared, task_id: str) -> None:
     """Say why a task is or is not ready, and who holds it since when."""
     from dataclasses import asdict
 
-    found = _open(shared).board.why(task_id)
+    found = shared.workspace.board.why(task_id)
     shared.answer(asdict(found), [for_terminal(found.detail)])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 import click
 
-from team_runtime.app.workspace import Workspace
 from team_runtime.cli.common import Shared, only_a_person, shared_options
 from team_runtime.errors import InputError, RefusedError, TeamError
 from team_runtime.git.record import worktree_record
@@ -21,15 +19,11 @@ def command() -> None:
     """One git worktree per bound task, in worktrees/, on a branch of its own."""
 
 
-def _open(shared: Shared) -> Workspace:
-    return Workspace(shared.workspace, os.environ)
-
-
 @command.command("list")
 @shared_options
 def list_(shared: Shared) -> None:
     """List the worktrees, what they lead to and whether they have landed."""
-    found = _open(shared).worktrees.list()
+    found = shared.workspace.worktrees.list()
     lines = [
         f"{w.name:<16} {w.task:<9} {w.branch} → {w.target}  "
         + (f"landed as {w.landed[-1].merge[:12]}" if w.landed else "not landed")
@@ -44,7 +38,7 @@ def list_(shared: Shared) -> None:
 @shared_options
 def create(shared: Shared, name: str, task_id: str) -> None:
     """Make a worktree for a pending task."""
-    workspace = _open(shared)
+    workspace = shared.workspace
     made = workspace.work.bind(name, task_id)
     workspace.repository.exclude_runtime_files()
     shared.answer(worktree_record(made), [f"{made.path} on {made.branch}, lands on {made.target}"])
@@ -55,7 +49,7 @@ def create(shared: Shared, name: str, task_id: str) -> None:
 @shared_options
 def diff(shared: Shared, name: str) -> None:
     """Show what a worktree changes, committed or not."""
-    worktrees = _open(shared).worktrees
+    worktrees = shared.workspace.worktrees
     text = worktrees.diff(worktrees.get(name))
     shared.answer({"name": name, "diff": text}, [text.rstrip("\n")] if text else [])
 
@@ -70,7 +64,7 @@ def land(shared: Shared, names: tuple[str, ...], onto: str | None) -> int:
     Exit 1 when any was not landed; the others are landed all the same.
     """
     only_a_person("land a worktree")
-    workspace = _open(shared)
+    workspace = shared.workspace
     rows, lines, worst = [], [], 0
     for name in names:
         try:
@@ -95,7 +89,7 @@ def land(shared: Shared, names: tuple[str, ...], onto: str | None) -> int:
 def remove(shared: Shared, name: str, discard: bool) -> None:
     """Remove a worktree's folder. Refused while anything would be lost."""
     only_a_person("remove a worktree")
-    worktrees = _open(shared).worktrees
+    worktrees = shared.workspace.worktrees
     if discard:
         losses = worktrees.losses(name)
         if losses:
@@ -125,7 +119,7 @@ def rescue() -> None:
 @shared_options
 def rescue_list(shared: Shared) -> None:
     """List the rescue refs."""
-    found = _open(shared).worktrees.rescue_list()
+    found = shared.workspace.worktrees.rescue_list()
     shared.answer(
         [_rescued(r) for r in found],
         [f"{r.ref}  {r.commit[:12]}" for r in found] or ["Nothing was rescued."],
@@ -138,7 +132,7 @@ def rescue_list(shared: Shared) -> None:
 @shared_options
 def rescue_restore(shared: Shared, ref: str, folder: str | None) -> None:
     """Write a rescued tree to a folder."""
-    workspace = _open(shared)
+    workspace = shared.workspace
     if folder is None and not ref.strip("/"):
         raise InputError("name a rescue ref; see team worktrees rescue list")
     default = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +11,7 @@ from team_runtime.clock import iso
 from team_runtime.errors import InputError, RecordBroken, VersionTooNew
 from team_runtime.sessions.transcript import Transcript
 from team_runtime.store.files import Store
-from team_runtime.store.layout import check_agent_name
+from team_runtime.store.layout import check_agent_name, is_agent_name
 from team_runtime.store.records import decode_record, encode_record
 from team_runtime.types import Json
 
@@ -69,6 +69,12 @@ class Sessions:
     def latest(self) -> dict[str, Json] | None:
         """The newest session's record, or `None`."""
         return next(iter(self.list()), None)
+
+    def agents(self, session: str) -> Sequence[str]:
+        """The names of the agents that have a transcript, the lead first."""
+        files = map(Path, self._store.names(self._path(session).parent))
+        names = [file.stem for file in files if file.suffix == ".jsonl"]
+        return sorted(filter(is_agent_name, names), key=lambda name: (name != "lead", name))
 
     def transcript(self, session: str, agent: str) -> Transcript:
         """The transcript of an agent. Raises `NameInvalid` for what is no agent's name."""

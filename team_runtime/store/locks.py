@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -146,3 +147,19 @@ def read_info(path: Path) -> dict[str, Json]:
         return decode_record(path.read_bytes(), path, INFO_VERSION)
     except (OSError, RecordBroken):
         return {}
+
+
+def locks_work(folder: Path) -> bool:
+    """Whether a lock on a file in `folder` keeps others out. Some network file systems pretend.
+
+    Raises `OSError` when no file can be made there.
+    """
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".lock-") as file:
+        held = LifeLock(os.dup(file.fileno()))
+        try:
+            LifeLock(os.open(file.name, os.O_RDWR | os.O_CLOEXEC)).release()
+        except BlockingIOError:
+            return True
+        finally:
+            held.release()
+        return False

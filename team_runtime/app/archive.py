@@ -1,0 +1,51 @@
+"""Everything that is on disk about one session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from team_runtime.app.workspace import Workspace
+from team_runtime.board.codec import task_record
+from team_runtime.board.model import Task
+from team_runtime.errors import RecordBroken
+from team_runtime.plans.model import plan_record
+from team_runtime.store.records import decode_record
+from team_runtime.types import Json
+
+
+def archive(workspace: Workspace, session: str) -> Iterator[dict[str, Json]]:
+    """The session's record, then its conversations, tasks, plans and events, each with the `record`
+    that it is. Raises `InputError` for an unknown session."""
+    record = workspace.sessions.load(session)
+    yield {"record": "session", **record}
+    for agent in workspace.sessions.agents(session):
+        for entry in workspace.sessions.transcript(session, agent).entries():
+            yield {"record": "entry", "agent": agent, **entry}
+    for task in tasks_of(workspace, record):
+        yield {"record": "task", **task_record(task)}
+    for plan in workspace.plans.list():
+        if plan.session == session:
+            yield {"record": "plan", **plan_record(plan)}
+    runs = set(record.get("runs", []))
+    for event in _events(workspace):
+        if event.get("run") in runs:
+            yield {"record": "event", **event}
+
+
+def tasks_of(workspace: Workspace, session: dict[str, Json]) -> list[Task]:
+    """The tasks that were made or worked on in a session, given by its record."""
+    runs = set(session.get("runs", []))
+    return [
+        task
+        for task in workspace.board.list()
+        if task.session == session["id"] or any(attempt.run in runs for attempt in task.attempts)
+    ]
+
+
+def _events(workspace: Workspace) -> Iterator[dict[str, Json]]:
+    path = workspace.store.layout.events
+    for line in workspace.store.read_lines(path):
+        try:
+            yield decode_record(line, path, version=1)
+        except RecordBroken:
+            continue  # torn by a crash

@@ -1,0 +1,183 @@
+"""What a run needs from the machine and the workspace, looked at without starting anything."""
+
+from __future__ import annotations
+
+import enum
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from team_runtime.app.agents import make_permissions
+from team_runtime.app.workspace import Workspace
+from team_runtime.config import KEYS, Settings, endpoint, keys_set, load
+from team_runtime.errors import TeamError
+from team_runtime.git.run import OLDEST, Git
+from team_runtime.models.names import ANTHROPIC, parse_model
+from team_runtime.process.environment import scrubbed
+from team_runtime.process.run import BlockingRunner
+from team_runtime.store.layout import Layout
+from team_runtime.store.locks import locks_work
+from team_runtime.store.presence import Runs
+from team_runtime.store.watcher import watch
+from team_runtime.types import Liveness
+
+LOW_DISK: Final = 2**30
+NO_DISK: Final = 64 * 2**20
+"""Bytes under which nothing is started."""
+
+
+class State(enum.Enum):
+    """What a finding means for `team run` in this workspace."""
+
+    OK = "ok"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at, and what to do about it."""
+
+    name: str
+    state: State
+    detail: str
+    hint: str = ""
+
+
+def examine(root: Path, environ: Mapping[str, str]) -> list[Finding]:
+    """All findings. A `PROBLEM` is one that keeps a team from running in `root`."""
+    doctor = _Doctor(root, environ)
+    looks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
+        ("python", doctor.python),
+        ("git", doctor.git),
+        ("workspace", doctor.repository),
+        ("settings", doctor.settings),
+        ("sandbox", doctor.sandbox),
+        ("file locks", doctor.locks),
+        ("file events", doctor.file_events),
+        ("disk space", doctor.disk),
+        ("state", doctor.state),
+    ]
+    findings = []
+    for name, look in looks:
+        try:
+            findings += list(look())
+        except TeamError as error:
+            findings.append(Finding(name, State.PROBLEM, str(error)))
+        except OSError as error:
+            findings.append(Finding(name, State.PROBLEM, f"the system refused: {error}"))
+    return findings
+
+
+@dataclass(frozen=True)
+class _Doctor:
+    root: Path
+    environ: Mapping[str, str]
+
+    def python(self) -> Iterator[Finding]:
+        yield Finding("python", State.OK, f"{platform.python_version()} on {platform.system()}")
+
+    def git(self) -> Iterator[Finding]:
+        git = Git(BlockingRunner(), scrubbed(self.environ))
+        git.check_version(self.root)
+        needed = ".".join(map(str, OLDEST))
+        yield Finding("git", State.OK, f"{git.text(self.root, 'version')}; {needed} is needed")
+
+    def repository(self) -> Iterator[Finding]:
+        repository = Workspace(self.root, self.environ).repository
+        branch = repository.head_branch()
+        if branch is None:
+            hint = "Check out the branch that work shall land on."
+            yield Finding("branch", State.NOTE, "HEAD is detached", hint)
+        else:
+            yield Finding("branch", State.OK, f"work lands on {branch}")
+        changed = len(repository.dirty_paths())
+        if changed:
+            hint = "Agents start from the last commit and do not see these; they stay untouched."
+            yield Finding("checkout", State.NOTE, f"{changed} changes are not committed", hint)
+        else:
+            yield Finding("checkout", State.OK, f"{repository.root} is clean")
+
+    def settings(self) -> Iterator[Finding]:
+        settings = load(self.root, self.environ, {})
+        make_permissions(settings)
+        yield Finding("settings", State.OK, f"model {settings.model}")
+        yield from self._credentials(settings)
+
+    def _credentials(self, settings: Settings) -> Iterator[Finding]:
+        if parse_model(settings.model).provider != ANTHROPIC:
+            return
+        there = [name for name, is_set in keys_set(self.environ).items() if is_set]
+        if there:
+            yield Finding("key", State.OK, f"{' and '.join(there)} set")
+        else:
+            hint = "Set it, or use `team demo`, which needs none. The board works without one."
+            yield Finding("key", State.PROBLEM, f"{KEYS[0]} is not set", hint)
+        url = endpoint(self.environ)
+        yield Finding("endpoint", State.OK, url or "the service of Anthropic")
+
+    def sandbox(self) -> Iterator[Finding]:
+        hint = "Allow only commands that you would run yourself; what no rule allows is refused."
+        yield Finding("sandbox", State.NOTE, "none: allowed commands have your own rights", hint)
+
+    def locks(self) -> Iterator[Finding]:
+        team = Layout(self.root).team
+        if locks_work(team if team.is_dir() else self.root):
+            yield Finding("file locks", State.OK, "they keep others out")
+        else:
+            hint = "Put the workspace on a local disk."
+            yield Finding("file locks", State.PROBLEM, "they do nothing in this folder", hint)
+
+    def file_events(self) -> Iterator[Finding]:
+        with tempfile.TemporaryDirectory(prefix="team-doctor-") as folder:
+            watching = watch([Path(folder)], lambda path: None)
+            active = watching.active
+            watching.close()
+        if active:
+            yield Finding("file events", State.OK, "changes by other programs are seen at once")
+        else:
+            hint = "Raise fs.inotify.max_user_instances and max_user_watches, or just wait longer."
+            detail = "none left: changes by other programs are seen within seconds"
+            yield Finding("file events", State.NOTE, detail, hint)
+
+    def disk(self) -> Iterator[Finding]:
+        free = shutil.disk_usage(self.root).free
+        detail = f"{free / 2**30:.1f} GiB free"
+        if free >= LOW_DISK:
+            yield Finding("disk space", State.OK, detail)
+        else:
+            state = State.NOTE if free >= NO_DISK else State.PROBLEM
+            yield Finding("disk space", state, detail, "Each worktree is a copy of the checkout.")
+
+    def state(self) -> Iterator[Finding]:
+        """What earlier runs left. Makes no folder in a workspace that was never used."""
+        layout = Layout(self.root)
+        if not layout.team.is_dir():
+            yield Finding("state", State.OK, "no team has worked here yet")
+            return
+        yield from self._runs(Runs(Workspace(self.root, self.environ).store))
+        aside = [path for path in layout.quarantine.glob("*") if path.suffix != ".why"]
+        if aside:
+            hint = f"See {layout.quarantine}: each has a .why beside it."
+            detail = f"{len(aside)} files could not be read and were set aside"
+            yield Finding("quarantine", State.NOTE, detail, hint)
+
+    def _runs(self, runs: Runs) -> Iterator[Finding]:
+        found: dict[Liveness, list[str]] = {}
+        for record in runs.known():
+            run = str(record["run"])
+            found.setdefault(runs.liveness(run), []).append(f"{run} (pid {record.get('pid')})")
+        if alive := found.get(Liveness.ALIVE):
+            yield Finding("runs", State.OK, f"at work: {', '.join(alive)}")
+        if dead := found.get(Liveness.DEAD):
+            hint = "`team run --continue` goes on with their work; any other run gives it back."
+            yield Finding("dead runs", State.NOTE, ", ".join(dead), hint)
+        if unknown := found.get(Liveness.UNKNOWN):
+            hint = "They belong to another machine or boot. Release their tasks with --force."
+            yield Finding("unknown runs", State.NOTE, ", ".join(unknown), hint)
+        if not found:
+            yield Finding("runs", State.OK, "none at work")

@@ -1,0 +1,67 @@
+"""Printing that survives whatever stdout and stderr are: closed, full, a pipe that nobody reads."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from team_runtime.errors import OutputLost
+
+
+def mend_streams() -> None:
+    """Call once, first: no file that is opened later may become a closed stdout, and a character
+    that the terminal cannot show is replaced."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def put(text: str) -> None:
+    """Print a line of the answer to stdout. Whoever stopped reading misses the rest of it.
+
+    Raises `OutputLost` when it cannot be written, as on a full disk.
+    """
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        _discard(sys.stdout)
+    except (OSError, ValueError) as error:
+        _discard(sys.stdout)
+        cause = error.strerror if isinstance(error, OSError) else str(error)
+        raise OutputLost(cause or str(error)) from error
+
+
+def put_json(value: Any, indent: int | None = None) -> None:
+    """Print one JSON value, in ASCII where stdout or its text cannot be encoded otherwise."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=indent)
+    put(text)
+
+
+def say(text: str) -> None:
+    """Tell a person something that is not the answer, on stderr. What nobody can read is lost."""
+    try:
+        click.echo(text, err=True)
+    except (OSError, ValueError):
+        _discard(sys.stderr)
+
+
+def _discard(stream: Any) -> None:
+    """Send what is left of a broken stream nowhere, or the interpreter complains at its exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError, AttributeError):
+        return
