@@ -313,3 +313,12 @@ class OutputLost(TeamError):
     """The answer could not be written to stdout: {cause}. What the command did stays done."""
 
     cause: str
+
+
+@dataclass(eq=False)
+class AgentFailed(TeamError):
+    """{agent} ended because of a fault in the runtime ({cause}). Its conversation is kept; the log
+    of events says where it happened."""
+
+    agent: str
+    cause: str

@@ -32,7 +32,7 @@ from team_runtime.team.assignments import Assignments
 from team_runtime.team.limits import Limits
 from team_runtime.team.member import Spawn
 from team_runtime.team.run import INTERRUPTED, Ending, Start, run_team
-from team_runtime.team.team import Parts, Team
+from team_runtime.team.team import STOP_SECONDS, Parts, Team
 from team_runtime.types import Json, Usage
 
 
@@ -56,6 +56,8 @@ class RunRequest:
     """Seconds that each reply of a scripted model takes."""
     resume: str | None = None
     """The session to go on with; its agents are where they were. `prompt` may be empty then."""
+    stop_seconds: float = STOP_SECONDS
+    """Seconds that an agent may go on with its turn after it was asked to stop."""
     models: Mapping[str, Model] = field(default_factory=dict)
     """Models that the caller brings, by their `scripted:` names; the run closes them."""
 
@@ -222,6 +224,7 @@ class _Host:
             sessions=workspace.sessions,
             clock=workspace.store.clock,
             emit=workspace.events.emit,
+            stop_seconds=self.request.stop_seconds,
         )
         team = Team(parts, factory.make)
         workspace.events.add(team.on_event)

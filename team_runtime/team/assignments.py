@@ -18,6 +18,7 @@ from team_runtime.errors import ClaimRefused, PlanRefused, StaleClaim, TeamError
 from team_runtime.guard.base import Effect
 from team_runtime.plans.model import Gate
 from team_runtime.plans.store import PlanStore
+from team_runtime.process.base import Runner
 from team_runtime.team.planning import LEAD
 from team_runtime.team.work import Finished, Work
 from team_runtime.tools.base import Place
@@ -129,13 +130,14 @@ class Assignments:
         task_id, epoch = (held.claim.task_id, held.claim.epoch) if held else (None, 0)
         return self._plans.gate(agent, task_id, epoch) is Gate.PENDING
 
-    def complete(self, agent: str, task_id: str, summary: str) -> Finished:
-        """Finish the agent's own task. Its tools stay where they are until `let_go`."""
+    def complete(self, agent: str, task_id: str, summary: str, runner: Runner) -> Finished:
+        """Finish the agent's own task; `runner` runs its check. Its tools stay where they are
+        until `let_go`."""
         held = self._own(agent, task_id, "completed")
         closed = self.gate(agent)
         if closed is not None:
             raise PlanRefused(f"{task_id} was not completed: {closed}")
-        finished = self._work.finish(held.claim, summary)
+        finished = self._work.finish(held.claim, summary, runner)
         self._remember(replace(held, task=finished.task, done=True))
         return finished
 

@@ -10,6 +10,7 @@ from team_runtime.board.model import COMPLETED, Task
 from team_runtime.errors import LandingBlocked, LandingConflict
 from team_runtime.git.landing import Landing
 from team_runtime.git.record import Landed
+from team_runtime.process.base import Runner
 from team_runtime.team.member import MEANT_FOR
 from team_runtime.team.work import MERGES, Work
 
@@ -22,9 +23,10 @@ class Landings:
         self._work = work
         self._landing = landing
 
-    def land(self, name: str, onto: str | None = None) -> Landed:
-        """Land the worktree `name`. Raises `LandingBlocked` while its task is not completed,
-        `LandingConflict`, or `CheckFailed` when the task's check fails on the combined tree."""
+    def land(self, name: str, onto: str | None = None, runner: Runner | None = None) -> Landed:
+        """Land the worktree `name`; `runner` runs the check. Raises `LandingBlocked` while its task
+        is not completed, `LandingConflict`, or `CheckFailed` when the task's check fails on the
+        combined tree."""
         worktree = self._work.worktrees.get(name)
         task = self._board.get(worktree.task)
         if task.status != COMPLETED:
@@ -40,7 +42,7 @@ class Landings:
             command = task.check
 
             def check(folder: Path) -> None:
-                self._work.run_check(command, folder, f"{name} was not landed")
+                self._work.run_check(command, folder, f"{name} was not landed", runner)
 
         commit = task.result.commit if task.result is not None else None
         return self._landing.land(name, onto, check, commit)

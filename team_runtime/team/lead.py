@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field
 
 from team_runtime.crossing import Stopped
-from team_runtime.errors import LimitReached, TeamError
+from team_runtime.errors import AgentFailed, LimitReached, TeamError
 from team_runtime.loop.agent import Agent, TurnBreak
 from team_runtime.team.member import Member, State
 from team_runtime.team.settle import Settled, Settling
@@ -44,6 +45,9 @@ class Lead:
             self.stopped = True
         except TeamError as error:
             self.error = error
+        except Exception as error:
+            self.team.parts.emit("notice", self.member.name, text=traceback.format_exc())
+            self.error = AgentFailed(self.member.name, repr(error))
         finally:
             self._end()
 
@@ -61,7 +65,9 @@ class Lead:
                 waiting = ", ".join(self._settling.undecided())
                 self.agent.tell(f"[runtime] These plans wait for your review_plan: {waiting}")
                 return True
-            self.member.crossing.wait(self.member.bell.wait, POLL_SECONDS)
+            planning = self.team.parts.planning
+            seconds = min(POLL_SECONDS, planning.seconds_left(self.team.parts.session))
+            self.member.crossing.wait(self.member.bell.wait, seconds)
 
     def _own_task_left(self) -> bool:
         """A task that the lead itself claimed and did not complete is worth one reminder."""
@@ -74,7 +80,10 @@ class Lead:
 
     def _end(self) -> None:
         try:
+            self.team.parts.assignments.let_go(self.member.name)
             self.team.give_back(self.member.name, "its agent stopped")
+        except TeamError as error:
+            self.error = self.error or error
         finally:
             state = State.FAILED if self.error else State.STOPPED
-            self.team.change(self.member.name, state, busy=False)
+            self.team.change(self.member.name, state, busy=False, closed=True)

@@ -64,5 +64,8 @@ class Member:
     reminders: int = 0
     """How often in a row it was reminded of its unfinished task."""
     remind: bool = False
+    """Whether nothing else can happen, so that its unfinished task is worth a reminder."""
+    closed: bool = False
+    """Whether it reads no more mail."""
     avoided: set[str] = field(default_factory=set)
     """Tasks it gave back, which it does not claim again by itself."""

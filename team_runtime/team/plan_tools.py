@@ -10,7 +10,7 @@ from team_runtime.guard.base import Effect
 from team_runtime.plans.store import PlanStore
 from team_runtime.team.planning import LEAD, PERSON
 from team_runtime.team.team import Team
-from team_runtime.tools.base import ToolContext
+from team_runtime.tools.base import ToolContext, ToolFailure
 from team_runtime.tools.files import Strict
 
 
@@ -63,10 +63,17 @@ class RequestPlan:
         self._plans = plans
 
     def run(self, input: RequestPlanInput, context: ToolContext) -> str:
+        if input.teammate == LEAD:
+            raise ToolFailure("The lead submits no plans; nothing was asked for.")
         member = self._team.get(input.teammate)
         parts = self._team.parts
         held = parts.assignments.of(member.name)
         task, epoch = (held.claim.task_id, held.claim.epoch) if held else (None, 0)
+        if task is not None:  # whoever goes on with it later needs a plan too
+            parts.board.edit(task, plan_required=True)
+        else:
+            parts.assignments.require_plan(member.name)
+            self._team.record(member.name, requirePlan=True)
         self._plans.demand(member.name, task, epoch, parts.session, input.task)
         text = f"Submit a plan with submit_plan before you go on: {input.task}"
         parts.bus.send(LEAD, member.name, text, "message", {"task": task} if task else None)

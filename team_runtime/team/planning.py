@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -59,13 +60,23 @@ class Planning:
             (plan, plan.revisions[-1]) for plan in self._plans.pending() if plan.session == session
         ]
 
+    def seconds_left(self, session: str) -> float:
+        """Until the next deadline of a plan that waits; infinite when none does."""
+        now = self._clock.now()
+        return min(
+            ((self._due(revision) - now).total_seconds() for _, revision in self.pending(session)),
+            default=math.inf,
+        )
+
     def expire(self, session: str) -> None:
         """Reject what nobody decided before its deadline: with nobody there the answer is no."""
         for plan, revision in self.pending(session):
-            submitted = datetime.fromisoformat(revision.submitted_at or "")
-            if self._clock.now() - submitted > self._deadline:
+            if self._clock.now() >= self._due(revision):
                 note = "Nobody reviewed this plan in time."
                 self.decide_as_person(plan.id, revision.number, False, note, "runtime")
+
+    def _due(self, revision: Revision) -> datetime:
+        return datetime.fromisoformat(revision.submitted_at or "") + self._deadline
 
     def _announce(self, plan: Plan, revision: Revision) -> Revision:
         approved = revision.state == "approved"

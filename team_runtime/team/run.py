@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from team_runtime.team.teammate import live_in
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMIT_GRACE: Final = 10.0
-"""Seconds that turns may still take once the time limit is reached."""
+"""Seconds that turns may still take once a limit is reached."""
 INTERRUPTED: Final = 130
 
 
@@ -65,6 +66,7 @@ async def run_team(
             await team.restore(spawn, live_in(team))
         if signals:
             await group.start(interrupts.watch)
+        group.start_soon(_enforce_limits, team)
         if timeout is not None:
             group.start_soon(_watch_time, team, timeout)
         await team.host(lambda _member, _agent: lead.run(), member, agent)
@@ -107,9 +109,13 @@ class Interrupts:
 
 
 async def _watch_time(team: Team, seconds: float) -> None:
-    """At the limit every turn may end within the grace, then all waits are ended."""
     await anyio.sleep(seconds)
     team.stop("the time limit was reached", LimitReached("time", f"{seconds:g} s"))
-    await anyio.sleep(LIMIT_GRACE)
+
+
+async def _enforce_limits(team: Team) -> None:
+    """Once a limit is reached every turn may end within the grace, then all waits are ended."""
+    await team.limit_reached.wait(math.inf)
+    await anyio.sleep(min(LIMIT_GRACE, team.parts.stop_seconds))
     for member in team.members():
         team.force(member.name)

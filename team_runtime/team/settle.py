@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Final
 
 from team_runtime.team.member import Member, State
@@ -27,20 +28,21 @@ class Settling:
     """Decides, for the waiting lead, whether anything can still happen."""
 
     team: Team
-    reminded: int = 0
+    reminded: Counter[str] = field(default_factory=Counter)
+    """How often the lead was reminded of each plan, by request id."""
 
     def check(self) -> Settled:
         """`WAIT` while something can wake the lead, `REMIND` when it alone can go on, `DONE`."""
         team = self.team
+        team.parts.planning.expire(team.parts.session)
         idle = [m for m in team.members() if not m.is_lead and not m.state.ended]
         if any(m.busy or self._has_mail(m) or self._can_claim(m) for m in idle):
             return Settled.WAIT
-        team.parts.planning.expire(team.parts.session)
         waiting = self._undecided(idle)
         if waiting and team.parts.planning.reviewer != LEAD:
             return Settled.WAIT
-        if waiting and self.reminded < REMINDERS:
-            self.reminded += 1
+        if any(self.reminded[request_id] < REMINDERS for request_id in waiting):
+            self.reminded.update(waiting)
             return Settled.REMIND
         unfinished = [] if waiting else [m for m in idle if self._unfinished(m)]
         for member in unfinished:

@@ -52,7 +52,7 @@ class CompleteTask:
 
     def run(self, input: CompleteTaskInput, context: ToolContext) -> str:
         finished = self._team.parts.assignments.complete(
-            context.agent, input.task_id, input.summary
+            context.agent, input.task_id, input.summary, context.runner
         )
         commit = f" as commit {finished.commit[:12]}" if finished.commit else ""
         readied = ", ".join(task.id for task in finished.readied)

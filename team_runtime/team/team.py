@@ -29,7 +29,7 @@ from team_runtime.team.planning import LEAD, Planning
 from team_runtime.types import Json
 
 RESERVED: Final = frozenset({"lead", "runtime", "person", "agent", "host"})
-SHUTDOWN_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 30.0
 """How long a member may go on with its turn after it was asked to stop."""
 
 
@@ -49,6 +49,7 @@ class Parts:
     sessions: Sessions
     clock: Clock
     emit: Emit
+    stop_seconds: float = STOP_SECONDS
 
 
 class Team:
@@ -64,6 +65,7 @@ class Team:
         self._group: TaskGroup | None = None
         self._limiter = anyio.CapacityLimiter(math.inf)
         self.stop_error: TeamError | None = None
+        self.limit_reached = Bell()
 
     # Members
 
@@ -78,6 +80,8 @@ class Team:
             member = self._members[name]
             for key, value in fields.items():
                 setattr(member, key, value)
+            if member.state is State.STOPPING and state is not None and not state.ended:
+                state = None  # a turn that goes on does not make it unasked
             changed = state is not None and state is not member.state
             if state is not None:
                 member.state = state
@@ -96,6 +100,10 @@ class Team:
                 known = ", ".join(n for n in self._members if n != LEAD) or "none yet"
                 raise InputError(f"there is no teammate {name!r}; teammates: {known}")
             return member
+
+    def names(self) -> list[str]:
+        """The members that still read their mail."""
+        return [member.name for member in self.members() if not member.closed]
 
     def ring(self, name: str) -> None:
         """Wake a member that waits."""
@@ -161,29 +169,36 @@ class Team:
             if known is not None and not known.state.ended:
                 return f"{spawn.name} is already a teammate ({known.state.value}); nothing changed."
             member = by.wait(self._new_member_on_loop, spawn)
-            agent = self._make_agent(self, member, spawn.role)
-            if spawn.require_plan:
-                self.parts.assignments.require_plan(spawn.name)
             if spawn.task_id is not None:
                 self.parts.assignments.claim(spawn.name, spawn.task_id)
-            self.parts.bus.register(spawn.name)
-            agent.set_aside_old_mail()
-            agent.tell(spawn.prompt)
-            if spawn.task_id is not None:
-                self.assign(spawn.name, LEAD)
-            with self._lock:
-                self._members[spawn.name] = member
-            self._save_roster(spawn)
-            self.parts.emit(
-                "agent_spawned",
-                spawn.name,
-                role=spawn.role,
-                model=member.model,
-                task=spawn.task_id,
-                plan_required=spawn.require_plan,
-            )
-            by.wait(self._start, member, agent, run)
+            try:
+                agent = self._prepared(member, spawn)
+                by.wait(self._start, member, agent, run)
+            except BaseException:
+                self.parts.assignments.release(spawn.name, "its agent could not be started")
+                raise
         return f"Spawned {spawn.name}." + (f" It has {spawn.task_id}." if spawn.task_id else "")
+
+    def _prepared(self, member: Member, spawn: Spawn) -> Agent:
+        """The agent of a new teammate, with its first instruction."""
+        agent = self._make_agent(self, member, spawn.role)
+        if spawn.require_plan:
+            self.parts.assignments.require_plan(spawn.name)
+        self.parts.bus.register(spawn.name)
+        agent.set_aside_old_mail()
+        agent.go_on(spawn.prompt)
+        if spawn.task_id is not None:
+            self.assign(spawn.name, LEAD)
+        self._save_roster(spawn)
+        self.parts.emit(
+            "agent_spawned",
+            spawn.name,
+            role=spawn.role,
+            model=member.model,
+            task=spawn.task_id,
+            plan_required=spawn.require_plan,
+        )
+        return agent
 
     async def restore(self, spawn: Spawn, run: Callable[[Member, Agent], None]) -> None:
         """Start a teammate of an earlier run where it was. Call on the loop thread."""
@@ -192,8 +207,6 @@ class Team:
         if spawn.require_plan:
             self.parts.assignments.require_plan(spawn.name)
         agent.go_on("")
-        with self._lock:
-            self._members[spawn.name] = member
         self.parts.emit("agent_spawned", spawn.name, role=spawn.role, model=member.model)
         await self._start(member, agent, run)
 
@@ -224,6 +237,8 @@ class Team:
         self, member: Member, agent: Agent, run: Callable[[Member, Agent], None]
     ) -> None:
         assert self._group is not None
+        with self._lock:
+            self._members[member.name] = member
         self._group.start_soon(self.host, run, member, agent)
 
     async def host(
@@ -290,6 +305,8 @@ class Team:
         self.stop_error = self.stop_error or error
         for member in self.members():
             self.ask_to_stop(member.name, reason)
+        if error is not None:
+            self.limit_reached.ring()
 
     async def force_later(self, name: str, seconds: float) -> None:
         """End a member's waits when it has not stopped after `seconds`."""
@@ -310,7 +327,7 @@ class Team:
             self.ask_to_stop(name, "the run is over")
         async with anyio.create_task_group() as group:
             for name in teammates:
-                group.start_soon(self.force_later, name, SHUTDOWN_SECONDS)
+                group.start_soon(self.force_later, name, self.parts.stop_seconds)
 
     def request_shutdown(self, name: str, by: Crossing) -> str:
         """The lead's request: the teammate ends within the deadline."""
@@ -321,8 +338,8 @@ class Team:
         self.record(name, dismissed=True)
         self.ask_to_stop(name, "the lead asked it to stop")
         by.wait(self._force_in_group, name)
-        return f"{name} was asked to stop and ends within {SHUTDOWN_SECONDS:g} seconds."
+        return f"{name} was asked to stop and ends within {self.parts.stop_seconds:g} seconds."
 
     async def _force_in_group(self, name: str) -> None:
         assert self._group is not None
-        self._group.start_soon(self.force_later, name, SHUTDOWN_SECONDS)
+        self._group.start_soon(self.force_later, name, self.parts.stop_seconds)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from team_runtime.crossing import Stopped
-from team_runtime.errors import TeamError
+from team_runtime.errors import AgentFailed, LimitReached, TeamError
 from team_runtime.loop.agent import Agent, TurnBreak
 from team_runtime.team.member import Member, State
 from team_runtime.team.planning import LEAD
@@ -31,16 +33,20 @@ class Teammate:
         unfinished task given back."""
         final, note = State.STOPPED, "its agent stopped"
         try:
-            while self._next():
+            going = self.agent.conversation.unanswered or self._next()
+            while going:
                 self._shift()
-        except TurnBreak as stop:
+                going = self._next()
+            note = self.member.stop_reason or note
+        except (TurnBreak, LimitReached) as stop:
             note = str(stop)
         except Stopped:
             note = "its agent was stopped by force"
         except TeamError as error:
             final, note = State.FAILED, str(error)
         except Exception as error:
-            final, note = State.FAILED, f"{type(error).__name__}: {error}"
+            self.team.parts.emit("notice", self._name, text=traceback.format_exc())
+            final, note = State.FAILED, str(AgentFailed(self._name, repr(error)))
         finally:
             self._end(final, note)
 
@@ -53,11 +59,15 @@ class Teammate:
         team = self.team
         team.change(self._name, State.WORKING, asked=False)
         text = self.agent.work()
-        team.parts.assignments.let_go(self._name)
+        lost = team.parts.assignments.let_go(self._name)
+        if lost is not None:
+            self.member.avoided.add(lost)
         if team.parts.assignments.waits_for_plan(self._name):
             team.change(self._name, State.WAITING)
             return
         bus = team.parts.bus
+        if any(message.type == "plan_decision" for message in bus.unread(self._name)):
+            return  # decided before the turn that submitted it ended: what it said is no result
         bus.send(self._name, LEAD, text or "(it ended its turn without a text)", "result")
         bus.send(self._name, LEAD, f"{self._name} is idle.", "idle")
         team.change(self._name, State.IDLE)
@@ -78,8 +88,6 @@ class Teammate:
         parts = self.team.parts
         if any(message.wakes for message in parts.bus.unread(self._name)):
             self.member.reminders = 0
-            return True
-        if self.agent.conversation.unanswered:
             return True
         if parts.assignments.waits_for_plan(self._name):
             return False
@@ -131,20 +139,33 @@ class Teammate:
         return held.claim.task_id if held else "no task"
 
     def _end(self, final: State, note: str) -> None:
-        """Give back what is held, tell the lead, and end: in this order, whatever fails."""
+        """Give back what is held, tell whoever must know, and end: in this order, whatever
+        fails."""
+        team = self.team
+        try:
+            self._hand_back(final, note)
+        except TeamError as error:
+            text = f"{self._name} could not give everything back: {error}"
+            team.parts.emit("notice", self._name, text=text)
+        finally:
+            team.change(self._name, final, busy=False, closed=True)
+
+    def _hand_back(self, final: State, note: str) -> None:
         team, bus = self.team, self.team.parts.bus
         team.parts.assignments.let_go(self._name)
-        try:
-            released = team.give_back(self._name, note)
-            kept = f" {released} was given back with its work saved." if released else ""
-            if final is State.FAILED:
-                bus.send(self._name, LEAD, f"{self._name} has failed: {note}{kept}", "error")
-            else:
-                bus.send(
-                    self._name, LEAD, f"{self._name} has stopped: {note}.{kept}", "shutdown_reply"
-                )
-        finally:
-            team.change(self._name, final, busy=False)
+        released = team.give_back(self._name, note)
+        kept = f" {released} was given back with its work saved." if released else ""
+        team.change(self._name, closed=True)
+        unread = Counter(m.sender for m in bus.unread(self._name) if m.type == "message")
+        for sender, count in unread.items():
+            if sender in team.names():
+                text = f"{self._name} ended before it read {count} of your messages."
+                bus.send(self._name, sender, text, "error")
+        if final is State.FAILED:
+            bus.send(self._name, LEAD, f"{self._name} has failed: {note}{kept}", "error")
+        else:
+            note = note.rstrip(".")
+            bus.send(self._name, LEAD, f"{self._name} has stopped: {note}.{kept}", "shutdown_reply")
 
 
 def live_in(team: Team) -> Callable[[Member, Agent], None]:

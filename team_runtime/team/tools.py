@@ -99,10 +99,12 @@ class SendMessage:
             raise ToolFailure(
                 f"There is no {input.to!r} to send to; nothing was sent. Names: {known}."
             )
-        if members[input.to].state.ended:
-            state = members[input.to].state.value
-            raise ToolFailure(f"{input.to} has {state} and reads no mail; nothing was sent.")
-        sent = self._team.parts.bus.send(context.agent, input.to, input.content)
+        if members[input.to].closed:
+            raise ToolFailure(f"{input.to} has stopped and reads no mail; nothing was sent.")
+        bus = self._team.parts.bus
+        sent = bus.send(context.agent, input.to, input.content)
+        if self._team.get(input.to).closed and sent in bus.unread(input.to):
+            raise ToolFailure(f"{input.to} stopped in this moment and did not read it.")
         self._team.change(context.agent, asked=True)
         return f"Sent {sent.id} to {input.to}."
 

@@ -96,11 +96,11 @@ class Work:
             base = self.worktrees.refresh_base(worktree, self._blocker_commits(task))
             if MERGES in task.metadata:
                 begin_merge(self.worktrees, worktree)
+            self._board.set_base(claim, base)
         except TeamError as error:
             # Not a release: an idle teammate would claim it again and fail in the same way.
             self._board.fail(claim, f"its worktree cannot be used: {error}")
             raise
-        self._board.set_base(claim, base)
         return Place(path, task.id, task.worktree)
 
     def resume(self, claim: Claim) -> Place:
@@ -110,14 +110,15 @@ class Work:
             return Place(self._main, task.id)
         return Place(self._bound(task)[1], task.id, task.worktree)
 
-    def finish(self, claim: Claim, summary: str) -> Finished:
-        """Run the task's check, commit its worktree and complete it.
+    def finish(self, claim: Claim, summary: str, runner: Runner | None = None) -> Finished:
+        """Run the task's check (through the agent's own `runner`, which ends with the agent),
+        commit its worktree and complete it.
 
         Raises `CheckFailed` (the task stays in progress) or `StaleClaim`.
         """
         task = self._held(claim)
         self._refuse_marks(task)
-        self._check(task)
+        self._check(task, runner)
         commit = self._commit(claim, task, f"{task.subject}\n\n{summary}".rstrip())
         readied = self._board.complete(claim, summary, commit)
         return Finished(self._board.get(task.id), commit, readied)
@@ -147,9 +148,11 @@ class Work:
         except TeamError:
             return  # removed meanwhile, which keeps it, or changed by hand: left as it is
 
-    def run_check(self, command: str, folder: Path, what: str) -> None:
+    def run_check(
+        self, command: str, folder: Path, what: str, runner: Runner | None = None
+    ) -> None:
         """Run a check in `folder`. Raises `CheckFailed`, saying `what` did not happen."""
-        ended = self._runner.run(
+        ended = (runner or self._runner).run(
             Command(
                 argv=["/bin/sh", "-c", command],
                 cwd=folder,
@@ -181,11 +184,11 @@ class Work:
             detail = f"marks of the merge are left in {name_all(list(left))}"
             raise TransitionRefused(task.id, "completed", detail)
 
-    def _check(self, task: Task) -> None:
+    def _check(self, task: Task, runner: Runner | None) -> None:
         if task.check is None:
             return
         folder = self._bound(task)[1] if task.worktree else self._main
-        self.run_check(task.check, folder, f"{task.id} was not completed")
+        self.run_check(task.check, folder, f"{task.id} was not completed", runner)
 
     def _commit(self, claim: Claim, task: Task, message: str) -> str | None:
         if task.worktree is None:

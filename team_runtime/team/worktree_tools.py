@@ -57,7 +57,7 @@ class LandWorktree:
 
     def run(self, input: LandWorktreeInput, context: ToolContext) -> str:
         try:
-            landed = self._landings.land(input.name)
+            landed = self._landings.land(input.name, runner=context.runner)
         except LandingConflict as conflict:
             task = self._landings.return_to_owner(input.name, conflict)
             raise ToolFailure(
