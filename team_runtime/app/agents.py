@@ -11,7 +11,7 @@ from typing import Any
 from team_runtime.app.workspace import Workspace
 from team_runtime.clock import SystemClock, SystemEntropy
 from team_runtime.config import Settings
-from team_runtime.guard.base import Permissions, Question
+from team_runtime.guard.base import Permissions, Question, Verdict
 from team_runtime.guard.permissions import RulePermissions
 from team_runtime.guard.rules import parse
 from team_runtime.loop.agent import Agent
@@ -54,8 +54,8 @@ def make_permissions(settings: Settings) -> Permissions:
     """The rules in force. Raises `InputError` for one that can match nothing."""
     return RulePermissions(
         settings.permission_mode,
-        [parse(rule, "allow rule", TOOL_NAMES) for rule in settings.allow],
-        [parse(rule, "deny rule", TOOL_NAMES) for rule in settings.deny],
+        [parse(rule, Verdict.ALLOW, "allow rule", TOOL_NAMES) for rule in settings.allow],
+        [parse(rule, Verdict.DENY, "deny rule", TOOL_NAMES) for rule in settings.deny],
     )
 
 

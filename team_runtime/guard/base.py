@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,11 +38,18 @@ class Question:
     input: Json
     path: str | None
     """For `READ` and `EDIT`: the path relative to the agent's directory; `None` when the call
-    names none. A path outside is never asked about: it is refused before."""
+    names none. A path outside is never asked about: the tool refuses it. Where links lead
+    elsewhere, the path they lead to is a question of its own."""
     in_task: bool
     """Whether the directory belongs to the agent's own claimed task."""
     protected: bool = False
     """Whether the path belongs to git or to the runtime's own state."""
+
+    @property
+    def command(self) -> str | None:
+        """The shell text of a `COMMAND`; `None` when the input holds none."""
+        found = self.input.get("command") if isinstance(self.input, dict) else None
+        return found if isinstance(found, str) else None
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,12 @@ class Decision:
     reason: str
     rule: str | None = None
     origin: str = "default"
+
+
+def strictest(decisions: Iterable[Decision]) -> Decision:
+    """The first of the decisions that no other one beats."""
+    order = list(Verdict)
+    return max(decisions, key=lambda decision: order.index(decision.verdict))
 
 
 class Permissions(Protocol):

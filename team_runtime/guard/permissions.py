@@ -32,15 +32,18 @@ class RulePermissions:
         return decision
 
     def _decide(self, question: Question) -> Decision:
+        if question.effect is Effect.COMMAND:
+            # First, because longer text is not taken apart: no deny rule would find its parts.
+            if question.command is None:
+                return Decision(Verdict.DENY, "the call names no command")
+            if len(question.command) > shell.MAX_LENGTH:
+                limit = f"commands over {shell.MAX_LENGTH} characters are refused"
+                return Decision(Verdict.DENY, limit)
         for rule in self._deny:
             if denies(rule, question):
                 return Decision(Verdict.DENY, f"denied by {rule.text}", rule.text, rule.origin)
         if question.protected and question.effect is not Effect.READ:
             return Decision(Verdict.DENY, "git's and the runtime's own files are never edited")
-        if question.effect is Effect.COMMAND and len(question.input["command"]) > shell.MAX_LENGTH:
-            return Decision(
-                Verdict.DENY, f"commands over {shell.MAX_LENGTH} characters are refused"
-            )
         if self.mode == "plan" and question.effect in _CHANGES:
             return Decision(Verdict.DENY, "the mode is plan: nothing may be changed")
         for rule in self._allow:

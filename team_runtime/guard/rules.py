@@ -1,14 +1,21 @@
-"""Permission rules in Claude Code's syntax: `Bash(npm run *)`, `Edit(src/**)`, `land_worktree`."""
+"""Permission rules in Claude Code's syntax: `Bash(npm run *)`, `Edit(src/**)`, `land_worktree`.
+
+A rule is compiled when it is read. One that could never match is refused then: a hole in a deny
+rule must not be silent.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from fnmatch import fnmatchcase
+from typing import Final, TypeAlias
 
 from team_runtime.errors import InputError
 from team_runtime.guard import shell
-from team_runtime.guard.base import Effect, Question
+from team_runtime.guard.base import Effect, Question, Verdict
+from team_runtime.store.globbing import matches
 
 NAMES: Final[dict[str, tuple[str, ...]]] = {
     "Bash": ("bash",),
@@ -19,21 +26,68 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "Grep": ("grep",),
 }
 """The names that users of Claude Code know, and our tools that each one means."""
-_RULE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\((.*)\))?", re.DOTALL)
+_RULE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\((.*)\))?", re.DOTALL)
+_STAR: Final = "\ua66e"
+"""Stands for `*` while a pattern is read as shell text: a letter, so that it can be in a word."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A pattern for commands: words, with `*` for any text, spaces included."""
+
+    words: tuple[str, ...]
+    text: re.Pattern[str]
+
+    def fits(self, argv: shell.Argv) -> bool:
+        return self.text.fullmatch("\0".join(argv)) is not None
+
+    def denies(self, text: str) -> bool:
+        """Whether any part of a command line fits. A line that is opaque fits when the pattern's
+        first word that says anything occurs in it, wherever."""
+        argvs = shell.commands(text)
+        if argvs is not None:
+            return any(self.fits((name, *argv[1:])) for argv in argvs for name in _names(argv))
+        key = next((word for word in self.words if word.strip("*")), "*")
+        return any(fnmatchcase(word, shell.base(key)) for word in shell.words(text))
+
+    def allows(self, text: str) -> bool:
+        """Whether every part of a command line fits; never for one that is opaque."""
+        argvs = shell.commands(text)
+        return bool(argvs) and all(self.fits(argv) for argv in argvs or ())
+
+
+@dataclass(frozen=True)
+class Paths:
+    """A pattern for paths, as in `.gitignore`: it covers what lies below a folder that fits."""
+
+    parts: tuple[str, ...]
+
+    def denies(self, path: str) -> bool:
+        """Whether the path fits in any letter case, also as a file of a task's worktree."""
+        parts = _parts(path.casefold())
+        folded = tuple(part.casefold() for part in self.parts)
+        inner = parts[2:] if parts[:1] == ("worktrees",) else parts
+        return matches(folded, parts) or matches(folded, inner)
+
+    def allows(self, path: str) -> bool:
+        return matches(self.parts, _parts(path))
+
+
+Pattern: TypeAlias = Command | Paths
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One parsed rule."""
+    """One parsed rule; without a pattern it covers every call of its tools."""
 
     text: str
     origin: str
     tools: tuple[str, ...]
-    pattern: str | None
+    pattern: Pattern | None
 
 
-def parse(text: str, origin: str, tools: frozenset[str]) -> Rule:
-    """The rule in `text`. Raises `InputError` when it can match nothing."""
+def parse(text: str, verdict: Verdict, origin: str, tools: frozenset[str]) -> Rule:
+    """The rule in `text`, which allows or denies. Raises `InputError` when it can match nothing."""
     match = _RULE.fullmatch(text.strip())
     if match is None:
         raise InputError(f"{origin}: {text!r} is not a rule; write for example Bash(npm run *)")
@@ -42,71 +96,86 @@ def parse(text: str, origin: str, tools: frozenset[str]) -> Rule:
     if not set(named) & tools:
         known = ", ".join(sorted({*NAMES, *tools}))
         raise InputError(f"{origin}: the rule {text!r} can match nothing; tools are {known}")
-    if pattern is not None and not pattern.strip():
-        raise InputError(f"{origin}: the rule {text!r} has an empty pattern")
-    if pattern is not None and not set(named) & _WITH_PATTERN:
-        raise InputError(f"{origin}: {name} takes no pattern, so {text!r} can match nothing")
-    return Rule(text.strip(), origin, named, None if pattern in (None, "*", "**") else pattern)
-
-
-_WITH_PATTERN = {"bash", "read_file", "edit_file", "write_file", "glob", "grep"}
+    if pattern is None or pattern in ("*", "**"):
+        return Rule(text.strip(), origin, named, None)
+    try:
+        return Rule(text.strip(), origin, named, _pattern(pattern, verdict, named))
+    except ValueError as error:
+        raise InputError(f"{origin}: the rule {text!r} can match nothing: {error}") from error
 
 
 def allows(rule: Rule, question: Question) -> bool:
     """Whether an allow rule covers the whole of the call: every command, and nothing opaque."""
     if question.tool not in rule.tools:
         return False
-    if rule.pattern is None:
-        return True
-    if question.effect is Effect.COMMAND:
-        argvs = shell.commands(_command(question))
-        return bool(argvs) and all(_command_matches(rule.pattern, argv) for argv in argvs or [])
-    return question.path is not None and _path_matches(rule.pattern, question.path)
+    subject = _subject(question)
+    return rule.pattern is None or (subject is not None and rule.pattern.allows(subject))
 
 
 def denies(rule: Rule, question: Question) -> bool:
-    """Whether a deny rule covers any part of the call."""
-    if question.tool not in rule.tools:
-        return False
+    """Whether a deny rule covers any part of the call. What may not be read may not be written."""
     if rule.pattern is None:
-        return True
+        return question.tool in rule.tools
+    tools = {*rule.tools, *(NAMES["Edit"] if "read_file" in rule.tools else ())}
+    subject = _subject(question)
+    return question.tool in tools and subject is not None and rule.pattern.denies(subject)
+
+
+def _subject(question: Question) -> str | None:
+    """What a pattern is matched with."""
     if question.effect is Effect.COMMAND:
-        text = _command(question)
-        argvs = shell.commands(text)
-        if argvs is None:
-            return rule.pattern.split()[0].rpartition("/")[2].rstrip(":*") in shell.words(text)
-        return any(_command_matches(rule.pattern, argv) for argv in argvs)
-    return question.path is not None and _path_matches(rule.pattern, question.path)
+        return question.command
+    return question.path
 
 
-def _command(question: Question) -> str:
-    return str(question.input.get("command", ""))
+def _names(argv: shell.Argv) -> Iterator[str]:
+    yield argv[0]
+    yield shell.base(argv[0])
 
 
-def _command_matches(pattern: str, argv: list[str]) -> bool:
+def _pattern(pattern: str, verdict: Verdict, tools: tuple[str, ...]) -> Pattern:
+    """Raises `ValueError`, which says why the pattern can match nothing."""
+    if not pattern.strip():
+        raise ValueError("its pattern is empty")
+    if "bash" in tools:
+        return _command(pattern, verdict)
+    if set(tools) & {*NAMES["Read"], *NAMES["Edit"]}:
+        return _paths(pattern)
+    raise ValueError(f"{tools[0]} takes no pattern")
+
+
+def _command(pattern: str, verdict: Verdict) -> Command:
     """`npm run *` covers `npm run` and all that follows; `npm:*` is the older way to say so."""
-    text = " ".join(argv)
     if pattern.endswith(":*"):
         pattern = pattern[:-2] + " *"
-    if pattern.endswith(" *") and "*" not in pattern[:-1]:
-        return text == pattern[:-2] or text.startswith(pattern[:-1])
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
+    text = pattern.replace("*", _STAR)
+    argvs = (shell.commands if verdict is Verdict.ALLOW else shell.split)(text)
+    if argvs is None or len(argvs) != 1:
+        raise ValueError("its pattern is not one plain command")
+    words = tuple(word.replace(_STAR, "*") for word in argvs[0])
+    return Command(words, _spanning(words))
 
 
-def _path_matches(pattern: str, path: str) -> bool:
-    """gitignore-like: `*` stays within a folder, `**` does not; a pattern without `/` matches the
-    name in any folder."""
-    pattern = pattern.removeprefix("./").lstrip("/")
-    if "/" not in pattern and "**" not in pattern:
-        return _glob(pattern).fullmatch(path.rpartition("/")[2]) is not None
-    return _glob(pattern).fullmatch(path) is not None
+def _spanning(words: tuple[str, ...]) -> re.Pattern[str]:
+    """The words with anything in place of `*`. No pattern is slow: nothing is tried twice."""
+    open_ended = len(words) > 1 and words[-1] == "*"
+    first, *rest = "\0".join(words[:-1] if open_ended else words).split("*")
+    inner = "".join(f"(?>.*?{re.escape(piece)})" for piece in rest[:-1])
+    last = f".*{re.escape(rest[-1])}" if rest else ""
+    return re.compile(re.escape(first) + inner + last + (r"(?:\0.*)?" if open_ended else ""), re.S)
 
 
-def _glob(pattern: str) -> re.Pattern[str]:
-    out = []
-    for piece in re.split(r"(\*\*/|\*\*|\*|\?)", pattern):
-        out.append(
-            {"**/": r"(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(piece)
-            or re.escape(piece)
-        )
-    return re.compile("".join(out), re.DOTALL)
+def _paths(pattern: str) -> Paths:
+    """As in `.gitignore`: a pattern with `/` in it begins at the agent's directory, one without
+    fits a name in any folder; `*` stays within a folder, `**` does not."""
+    if pattern.startswith(("//", "~")):
+        raise ValueError("write the path relative to the workspace; all others are refused anyway")
+    anchored = "/" in pattern.rstrip("/")
+    parts = tuple(part for part in pattern.split("/") if part not in ("", "."))
+    if not parts or ".." in parts:
+        raise ValueError("its path leads nowhere below the workspace")
+    return Paths((*(() if anchored else ("**",)), *parts, "**"))
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part not in ("", "."))

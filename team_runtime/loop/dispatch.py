@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import anyio
@@ -18,11 +18,12 @@ from team_runtime.clock import Clock
 from team_runtime.crossing import Stopped
 from team_runtime.errors import TeamError
 from team_runtime.events import Emit
-from team_runtime.guard.base import Effect, Permissions, Question, Verdict
+from team_runtime.guard.base import Effect, Permissions, Question, Verdict, strictest
 from team_runtime.models.base import INVALID_JSON
-from team_runtime.store.beneath import OutsideRoot, is_protected, relative
+from team_runtime.store.beneath import Beneath, May, OutsideRoot, is_protected, relative
 from team_runtime.text import one_line, scrub
 from team_runtime.tools.base import Place, Tool, ToolContext, ToolFailure, Waiter
+from team_runtime.tools.files import explained
 from team_runtime.types import Json, ToolCall, ToolResult
 
 SIDE_BY_SIDE: Final = 8
@@ -116,20 +117,33 @@ class Dispatch:
             return _error(call, f"Error: there is no tool {call.name!r}. Your tools: {known}.")
         input = _validated(tool, call.input)
         place = self.place()
-        question = _question(tool, call.input, place)
-        refusal = self._refusal(tool, question, call)
+        questions = _questions(tool, call.input, place)
+        refusal = self._refusal(tool, questions, call)
         if refusal is not None:
             return _error(call, refusal)
-        return Prepared(call, tool, input, self.context(call.id, place))
+        context = replace(self.context(call.id, place), may=self._may(questions))
+        return Prepared(call, tool, input, context)
 
-    def _refusal(self, tool: Tool, question: Question, call: ToolCall) -> str | None:
+    def _may(self, questions: Sequence[Question]) -> May:
+        """Covers the paths that were decided about, and every one that is allowed outright."""
+        decided = {question.path for question in questions}
+
+        def may(path: str) -> bool:
+            decision = self.permissions.decide(_about(questions[0], path))
+            return path in decided or decision.verdict is Verdict.ALLOW
+
+        return may
+
+    def _refusal(self, tool: Tool, questions: Sequence[Question], call: ToolCall) -> str | None:
         closed = self.gate(tool.effect) if tool.effect in _GATED else None
         if closed is not None:
             self._denied(call, "plan gate", closed)
             return f"Refused: {closed} The call did not run."
-        decision = self.permissions.decide(question)
+        decisions = [self.permissions.decide(question) for question in questions]
+        decision = strictest(decisions)
         if decision.verdict is Verdict.ALLOW:
             return None
+        question = questions[decisions.index(decision)]
         if decision.verdict is Verdict.ASK and self.answer(question, decision.reason):
             return None
         reason = decision.reason
@@ -188,27 +202,30 @@ def _validated(tool: Tool, input: Json) -> Any:
         raise ToolFailure(f"{tool.name}: {'; '.join(faults[:5])}.") from error
 
 
-def _question(tool: Tool, input: Json, place: Place) -> Question:
-    """What the permission check is asked. Raises `ToolFailure` for a path outside."""
-    path = None
-    if tool.effect in (Effect.READ, Effect.EDIT):
-        pattern = input.get("pattern") if tool.name == "glob" else None
-        named = input.get("path") or pattern or "."
+def _questions(tool: Tool, input: Json, place: Place) -> list[Question]:
+    """What the permission check is asked: about the path as it was named and, where links lead
+    elsewhere, about the one they lead to. Raises `ToolFailure` for a path that cannot be."""
+    question = Question(tool.name, tool.effect, input, None, place.in_task)
+    if tool.effect not in (Effect.READ, Effect.EDIT):
+        return [question]
+    named = input.get("path") or "."
+    with explained(named, place.root):
         try:
-            path = relative(place.root, str(named))
-        except OutsideRoot as error:
+            paths = dict.fromkeys([relative(place.root, named), Beneath(place.root).resolve(named)])
+        except OutsideRoot:
             if tool.effect is Effect.EDIT:
-                raise ToolFailure(
-                    f"{named} is outside your directory {place.root}; nothing was written."
-                ) from error
-            path = None
-    protected = path is not None and is_protected(path)
-    return Question(tool.name, tool.effect, input, path, place.in_task, protected)
+                raise
+            return [question]  # the tool knows whether it may be read all the same
+    return [_about(question, path) for path in paths]
+
+
+def _about(question: Question, path: str) -> Question:
+    return replace(question, path=path, protected=is_protected(path))
 
 
 def _summary(input: Json) -> dict[str, str]:
     """The call's input, short enough for a log line."""
-    return {key: one_line(str(value), 200) for key, value in input.items()}
+    return {key: one_line(str(value)[:1000], 200) for key, value in input.items()}
 
 
 def _error(call: ToolCall, text: str) -> ToolResult:

@@ -2,7 +2,8 @@
 
 No path is checked and opened again by name: a link swapped in between cannot lead outside. Links
 are followed as long as they stay below the folder; absolute links do not. Works without
-`openat2(2)`, whose `RESOLVE_BENEATH` has the same meaning.
+`openat2(2)`, whose `RESOLVE_BENEATH` has the same meaning. Whether a path may be used is asked
+about the path after all links.
 """
 
 from __future__ import annotations
@@ -12,14 +13,23 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MAX_LINKS: Final = 40
-PROTECTED: Final = frozenset({".git", ".tasks", ".team", "worktrees"})
+from team_runtime.clock import Entropy, SystemEntropy
+
+May: TypeAlias = Callable[[str], bool]
+"""Whether a path below the folder, after all links, may be used."""
+
+PROTECTED: Final = frozenset({".git", ".tasks", ".team", "team.toml", "worktrees"})
 """Names at the top of a workspace that belong to git or to the runtime; `.git` anywhere."""
+TEMPORARY: Final = ".team-tmp-"
+"""How the names of files begin that are being written."""
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+_MAX_STEPS: Final = 10_000
+"""Names that are looked at for one path, with those that its links add."""
 
 
 class OutsideRoot(Exception):
@@ -29,10 +39,11 @@ class OutsideRoot(Exception):
 def relative(root: Path, path: str) -> str:
     """`path`, absolute or relative, as a normal path below `root`; `.` for the root itself.
 
-    Raises `OutsideRoot`. Links are not looked at: that happens when the file is opened.
+    Raises `OutsideRoot`, or `OSError` for what can be no path. Links are not looked at: that
+    happens when the file is opened.
     """
-    if "\0" in path:
-        raise OutsideRoot(path)
+    if "\0" in path or not _is_encodable(path):
+        raise _error(errno.EINVAL, path, "not a possible path")
     pure = PurePosixPath(path)
     if pure.is_absolute():
         for base in (PurePosixPath(root), PurePosixPath(os.path.realpath(root))):
@@ -43,12 +54,12 @@ def relative(root: Path, path: str) -> str:
             raise OutsideRoot(path)
     parts: list[str] = []
     for part in pure.parts:
-        if part == ".." and not parts:
-            raise OutsideRoot(path)
-        if part == "..":
-            parts.pop()
-        elif part != ".":
+        if part != "..":
             parts.append(part)
+        elif parts:
+            parts.pop()
+        else:
+            raise OutsideRoot(path)
     return "/".join(parts) or "."
 
 
@@ -58,11 +69,17 @@ def is_protected(path: str) -> bool:
     return parts[0] in PROTECTED or ".git" in parts
 
 
-@dataclass(frozen=True)
-class Place:
-    """A resolved parent folder (an open descriptor), the last name in it, and the path of both."""
+def printable(path: str) -> str:
+    """`path` for a listing: quoted when it holds a newline or anything else that does not show."""
+    return path if path.isprintable() else repr(path)
+
+
+class _Place(NamedTuple):
+    """Where a path leads: the deepest folder that exists (an open descriptor), the parent folders
+    that are missing below it, the last name, and the whole path without links."""
 
     folder: int
+    missing: list[str]
     name: str
     path: str
 
@@ -70,126 +87,195 @@ class Place:
 class Beneath:
     """The files below `root`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, entropy: Entropy | None = None) -> None:
         self.root = root
+        self._entropy = entropy or SystemEntropy()
 
-    def read(self, path: str) -> bytes:
-        """A regular file's content. Raises `OSError`, `OutsideRoot`, `IsADirectoryError`."""
-        with self._resolve(path, create=False) as place:
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(place.name, flags, dir_fd=place.folder)
-            with os.fdopen(descriptor, "rb") as file:
-                mode = os.fstat(descriptor).st_mode
-                if stat.S_ISDIR(mode):
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-                if not stat.S_ISREG(mode):
-                    raise OSError(errno.EINVAL, "not a regular file", path)
-                return file.read()
+    def resolve(self, path: str) -> str:
+        """The path below `root` that `path` leads to after all links, whether or not it exists."""
+        with self._place(path) as place:
+            return place.path
 
-    def write(self, path: str, data: bytes, may_write: Callable[[str], bool]) -> None:
-        """Put `data` in place of the file in one step, keeping its mode; parents are made.
+    def read(self, path: str, may: May, most: int) -> tuple[str, bytes]:
+        """The path of a regular file after all links, and its content.
 
-        `may_write` is asked with the resolved path; a no raises `PermissionError`.
+        Raises `OutsideRoot`, or `OSError`, also for a file of more than `most` bytes.
         """
-        with self._resolve(path, create=True) as place:
-            if not may_write(place.path):
-                raise PermissionError(errno.EPERM, "this path is protected", place.path)
-            mode = self._mode(place)
-            beside = f".{place.name[:200]}.tmp-{os.getpid()}-{place.folder}"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(beside, flags, mode, dir_fd=place.folder)
+        with self._place(path) as place:
+            _ask(may, place)
+            if place.missing:
+                raise _error(errno.ENOENT, path)
+            descriptor = os.open(place.name, _READ, dir_fd=place.folder)
             try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(data)
-                    os.fchmod(file.fileno(), mode)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(beside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-            except BaseException:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(beside, dir_fd=place.folder)
-                raise
+                _check_regular(os.fstat(descriptor), path)
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    data = file.read(most + 1)
+            finally:
+                os.close(descriptor)
+            if len(data) > most:
+                raise _error(errno.EFBIG, path, f"larger than {most} bytes")
+            return place.path, data
+
+    def write(self, path: str, data: bytes, may: May) -> str:
+        """Put `data` in place of the file in one step, keeping its mode; parents are made. Returns
+        its path after all links.
+
+        Raises `OutsideRoot` or `OSError`; the file is then as it was.
+        """
+        with self._place(path) as place:
+            _ask(may, place)
+            with _parents(place) as folder:
+                mode = _mode(place, folder)
+                beside = TEMPORARY + self._entropy.token()
+                descriptor = os.open(beside, _CREATE, 0o666, dir_fd=folder)
+                try:
+                    with os.fdopen(descriptor, "wb") as file:
+                        file.write(data)
+                        file.flush()
+                        if mode is not None:
+                            os.fchmod(descriptor, mode)
+                        os.fsync(descriptor)
+                    os.replace(beside, place.name, src_dir_fd=folder, dst_dir_fd=folder)
+                except BaseException:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(beside, dir_fd=folder)
+                    raise
+            return place.path
 
     def walk(self, below: str = ".") -> Iterator[tuple[str, bool]]:
-        """Every path below `below` in sorted order, with whether it is a folder. Links are listed
-        and never followed; `.git` and the runtime's own folders are left out."""
+        """Every file below the folder `below`, with whether it is a regular one; sorted within
+        each folder. Links are listed and never followed; what git or the runtime owns is left
+        out, except for `.git` also when `below` leads there. Raises like `read`."""
+        with self._place(below) as place:
+            below = place.path
+        inside = is_protected(below)
         pending = [below]
         while pending:
             folder = pending.pop()
-            try:
-                with self._open_folder(folder) as descriptor, os.scandir(descriptor) as entries:
-                    found = sorted((e.name, e.is_dir(follow_symlinks=False)) for e in entries)
-            except (FileNotFoundError, NotADirectoryError, PermissionError):
-                continue
             prefix = "" if folder == "." else folder + "/"
-            kept = [(prefix + n, is_dir) for n, is_dir in found if not is_protected(prefix + n)]
-            yield from kept
-            pending.extend(path for path, is_dir in reversed(kept) if is_dir)
+            try:
+                found = self._listed(folder)
+            except OSError:
+                if folder == below:
+                    raise
+                continue  # it was removed meanwhile, or may not be read
+            folders = []
+            for name, kind in found:
+                hidden = name.casefold() == ".git" if inside else is_protected(prefix + name)
+                if hidden or name.startswith(TEMPORARY):
+                    continue
+                if stat.S_ISDIR(kind):
+                    folders.append(prefix + name)
+                else:
+                    yield prefix + name, stat.S_ISREG(kind)
+            pending.extend(reversed(folders))
 
-    def _mode(self, place: Place) -> int:
-        try:
-            found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return 0o666 & ~_umask()
-        if stat.S_ISDIR(found.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place.path)
-        return stat.S_IMODE(found.st_mode)
-
-    @contextlib.contextmanager
-    def _open_folder(self, path: str) -> Iterator[int]:
-        with self._resolve(path, create=False) as place:
+    def _listed(self, folder: str) -> list[tuple[str, int]]:
+        """The names in a folder, sorted, each with its kind."""
+        with self._place(folder) as place:
+            if place.path != folder or place.missing:  # it became a link meanwhile
+                raise _error(errno.ENOTDIR, folder)
             descriptor = os.open(place.name, _FOLDER, dir_fd=place.folder)
             try:
-                yield descriptor
+                with os.scandir(descriptor) as entries:
+                    return sorted((entry.name, _kind(entry)) for entry in entries)
             finally:
                 os.close(descriptor)
 
     @contextlib.contextmanager
-    def _resolve(self, path: str, create: bool) -> Iterator[Place]:
-        """The parent folder of what `path` names after all links, held open."""
+    def _place(self, path: str) -> Iterator[_Place]:
+        """Where `path` leads after all links; its folder is open meanwhile."""
+        todo = _parts(relative(self.root, path))
+        names: list[str] = []
         with contextlib.ExitStack() as opened:
-            stack = [self._hold(opened, os.open(self.root, os.O_RDONLY | os.O_DIRECTORY))]
-            names: list[str] = []
-            todo = list(reversed(relative(self.root, path).split("/")))
-            links = 0
-            while todo:
-                part = todo.pop()
-                if part in (".", "") and todo:
-                    continue
-                if part == "..":
+            folder = self._top(opened)
+            for _ in range(_MAX_STEPS):
+                if not todo:  # it ended in `..` or in a link to a folder above
+                    yield _Place(folder, [], ".", "/".join(names) or ".")
+                    return
+                name, *todo = todo
+                if name == "..":
                     if not names:
                         raise OutsideRoot(path)
-                    names.pop()
-                    stack.pop()
+                    # From the top again, so that only one folder is open at a time.
+                    names, todo = [], [*names[:-1], *todo]
+                    folder = self._top(opened)
                     continue
-                target = _link(part, stack[-1])
+                target = _link(name, folder)
                 if target is not None:
-                    links += 1
                     if target.startswith("/"):
                         raise OutsideRoot(path)
-                    if links > _MAX_LINKS:
-                        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-                    todo.extend(reversed(target.split("/")))
+                    todo = [*_parts(target), *todo]
                     continue
-                if not todo:
-                    yield Place(stack[-1], part or ".", "/".join([*names, part]) if part else ".")
+                below = _open_folder(name, folder) if todo else None
+                if below is None:
+                    yield _last(folder, names, [name, *todo])
                     return
-                stack.append(self._hold(opened, self._step(part, stack[-1], create)))
-                names.append(part)
-            # The path ended in `..` or a link to a folder above: it names a folder we hold.
-            yield Place(stack[-1], ".", "/".join(names) or ".")
+                folder = _hold(opened, below)
+                names.append(name)
+            raise _error(errno.ELOOP, path)
 
-    @staticmethod
-    def _hold(opened: contextlib.ExitStack, descriptor: int) -> int:
-        opened.callback(os.close, descriptor)
-        return descriptor
+    def _top(self, opened: contextlib.ExitStack) -> int:
+        return _hold(opened, os.open(self.root, os.O_RDONLY | os.O_DIRECTORY))
 
-    @staticmethod
-    def _step(part: str, folder: int, create: bool) -> int:
-        if create:
+
+def _hold(opened: contextlib.ExitStack, descriptor: int) -> int:
+    """Hold `descriptor` open, in place of what was open before."""
+    opened.close()
+    opened.callback(os.close, descriptor)
+    return descriptor
+
+
+def _last(folder: int, names: list[str], rest: list[str]) -> _Place:
+    """Where a path leads whose `rest` has no links: one name, or the first folder is missing."""
+    if ".." in rest:
+        raise _error(errno.ENOENT, "/".join([*names, *rest]))
+    return _Place(folder, rest[:-1], rest[-1], "/".join([*names, *rest]))
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _ask(may: May, place: _Place) -> None:
+    if not may(place.path):
+        raise _error(errno.EPERM, place.path, "not allowed")
+
+
+@contextlib.contextmanager
+def _parents(place: _Place) -> Iterator[int]:
+    """The file's own folder, open; made where it is missing."""
+    with contextlib.ExitStack() as opened:
+        folder = place.folder
+        for part in place.missing:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, dir_fd=folder)
-        return os.open(part, _FOLDER, dir_fd=folder)
+            folder = _hold(opened, os.open(part, _FOLDER, dir_fd=folder))
+        yield folder
+
+
+def _mode(place: _Place, folder: int) -> int | None:
+    """The permissions of the file, or `None` where there is none yet."""
+    try:
+        found = os.stat(place.name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    _check_regular(found, place.path)
+    return stat.S_IMODE(found.st_mode) & 0o777
+
+
+def _check_regular(found: os.stat_result, path: str) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise _error(errno.EISDIR, path)
+    if not stat.S_ISREG(found.st_mode):
+        raise _error(errno.EINVAL, path, "not a regular file")
+
+
+def _open_folder(name: str, folder: int) -> int | None:
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        return None
 
 
 def _link(name: str, folder: int) -> str | None:
@@ -202,8 +288,20 @@ def _link(name: str, folder: int) -> str | None:
         raise
 
 
-def _umask() -> int:
-    """The process's umask; reading it means setting it, so it is set back at once."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+def _kind(entry: os.DirEntry[str]) -> int:
+    """The kind of file, as in a mode; 0 for what is neither a folder nor a regular file."""
+    if entry.is_dir(follow_symlinks=False):
+        return stat.S_IFDIR
+    return stat.S_IFREG if entry.is_file(follow_symlinks=False) else 0
+
+
+def _is_encodable(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _error(number: int, path: str, text: str = "") -> OSError:
+    return OSError(number, text or os.strerror(number), path)

@@ -13,6 +13,8 @@ from team_runtime.process.base import Runner
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from team_runtime.store.beneath import May
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -48,6 +50,11 @@ class Seen:
     digests: dict[str, bytes] = field(default_factory=dict)
 
 
+def nothing(path: str) -> bool:
+    """The `May` of a context for which nothing was decided."""
+    return False
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """What one call may use."""
@@ -62,6 +69,8 @@ class ToolContext:
     """Stores a large output under a name and returns where."""
     readable: tuple[Path, ...] = ()
     """Further folders that may be read: where outputs were spilled to."""
+    may: May = nothing
+    """Whether this call may use a path below the place's root, after all links."""
 
 
 class Tool(Protocol):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from team_runtime.guard.base import Effect
-from team_runtime.store.beneath import Beneath, OutsideRoot, is_protected, relative
-from team_runtime.text import decode, scrub
+from team_runtime.store.beneath import Beneath, OutsideRoot, is_protected
+from team_runtime.text import decode, one_line, scrub
 from team_runtime.tools.base import ToolContext, ToolFailure
 
 MAX_LINES: Final = 2000
@@ -44,20 +44,16 @@ class ReadFile:
         data = read_whole(input.path, context)
         if b"\0" in data[:8192]:
             return f"{input.path} is a binary file of {len(data)} bytes."
-        lines = decode(data).splitlines(keepends=True)
-        chosen = lines[input.offset : input.offset + min(input.limit, MAX_LINES)]
-        text, shown = "", 0
-        for line in chosen:
-            if shown and len(text) + len(line) > MAX_CHARACTERS:
-                break
-            text += line[:MAX_CHARACTERS]
-            shown += 1
-        left = len(lines) - input.offset - shown
+        lines = data.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
         if not lines:
             return f"{input.path} is empty."
-        if left < 0 or not chosen:
+        if input.offset >= len(lines):
             return f"{input.path} has only {len(lines)} lines."
-        return text + (f"\n... ({left} more lines)" if left else "")
+        shown = _shown(lines[input.offset : input.offset + min(input.limit, MAX_LINES)])
+        left = len(lines) - input.offset - len(shown)
+        return "\n".join([*shown, f"... ({left} more lines)"] if left else shown)
 
 
 class WriteFileInput(Strict):
@@ -75,7 +71,11 @@ class WriteFile:
 
     def run(self, input: WriteFileInput, context: ToolContext) -> str:
         data = scrub(input.content).encode()
-        _refuse_stale(input.path, context)
+        with explained(input.path, context.place.root):
+            where = Beneath(context.place.root).resolve(input.path)
+            if _key(where, context) in context.seen.digests:
+                with suppress(FileNotFoundError):
+                    _current(input.path, context)
         write_whole(input.path, data, context)
         return f"Wrote {len(data)} bytes to {input.path}."
 
@@ -96,78 +96,94 @@ class EditFile:
     input_model: ClassVar[type[BaseModel]] = EditFileInput
 
     def run(self, input: EditFileInput, context: ToolContext) -> str:
-        data = _refuse_stale(input.path, context)
-        if data is None:
-            raise ToolFailure(f"{input.path} does not exist; nothing was changed.")
+        with explained(input.path, context.place.root):
+            data = _current(input.path, context)
         old, new = scrub(input.old_text).encode(), scrub(input.new_text).encode()
-        found = data.count(old)
-        if found == 0:
+        if b"\n" in data and data.count(b"\r\n") == data.count(b"\n"):
+            old, new = _with_crlf(old), _with_crlf(new)
+        at = data.find(old)
+        if at < 0:
             raise ToolFailure(f"old_text was not found in {input.path}; nothing was changed.")
-        if found > 1:
+        if data.find(old, at + 1) >= 0:
             raise ToolFailure(
-                f"old_text occurs {found} times in {input.path}; add context to make it unique. "
+                f"old_text occurs more than once in {input.path}; add context to make it unique. "
                 "Nothing was changed."
             )
-        write_whole(input.path, data.replace(old, new), context)
-        line = data[: data.index(old)].count(b"\n") + 1
+        write_whole(input.path, data[:at] + new + data[at + len(old) :], context)
+        line = data[:at].count(b"\n") + 1
         return f"Edited {input.path} at line {line}."
 
 
 def read_whole(path: str, context: ToolContext) -> bytes:
     """The file's bytes, remembered as seen by this agent. Raises `ToolFailure`."""
-    with _explained(path, context):
-        root = next((r for r in context.readable if Path(path).is_relative_to(r)), None)
-        if root is not None:
-            return Beneath(root).read(path)
-        data = Beneath(context.place.root).read(path)
-        if len(data) > MAX_BYTES:
-            raise ToolFailure(f"{path} has {len(data)} bytes, more than can be read at once.")
-        context.seen.digests[_key(path, context)] = _digest(data)
+    with explained(path, context.place.root):
+        spilled = next((r for r in context.readable if Path(path).is_relative_to(r)), None)
+        if spilled is not None:
+            return Beneath(spilled).read(path, lambda where: True, MAX_BYTES)[1]
+        where, data = Beneath(context.place.root).read(path, context.may, MAX_BYTES)
+        context.seen.digests[_key(where, context)] = _digest(data)
         return data
 
 
 def write_whole(path: str, data: bytes, context: ToolContext) -> None:
     """Replace the file and remember what it holds now. Raises `ToolFailure`."""
-    with _explained(path, context):
-        Beneath(context.place.root).write(path, data, lambda where: not is_protected(where))
-        context.seen.digests[_key(path, context)] = _digest(data)
+
+    def may(where: str) -> bool:
+        return context.may(where) and not is_protected(where)
+
+    with explained(path, context.place.root):
+        where = Beneath(context.place.root).write(path, data, may)
+        context.seen.digests[_key(where, context)] = _digest(data)
 
 
-def _refuse_stale(path: str, context: ToolContext) -> bytes | None:
-    """The current content, unless it changed since this agent last read it."""
-    with _explained(path, context):
-        try:
-            data = Beneath(context.place.root).read(path)
-        except FileNotFoundError:
-            return None
-        known = context.seen.digests.get(_key(path, context))
-        if known is not None and known != _digest(data):
-            raise ToolFailure(
-                f"{path} has changed since you read it; nothing was written. Read it again first."
-            )
-        return data
+@contextmanager
+def explained(path: str, root: Path) -> Iterator[None]:
+    """Turns what the file system says about `path` into one sentence for the model."""
+    shown = one_line(path, 300)
+    try:
+        yield
+    except OutsideRoot as error:
+        raise ToolFailure(f"{shown} is outside your directory {root}; nothing was done.") from error
+    except FileNotFoundError as error:
+        raise ToolFailure(f"{shown} does not exist in {root}.") from error
+    except IsADirectoryError as error:
+        raise ToolFailure(f"{shown} is a folder; use glob to list it.") from error
+    except OSError as error:
+        raise ToolFailure(f"{shown}: {error.strerror or error}; nothing was changed.") from error
 
 
-def _key(path: str, context: ToolContext) -> str:
-    return f"{context.place.root}:{relative(context.place.root, path)}"
+def _shown(lines: list[bytes]) -> list[str]:
+    """As many of the lines as fit, and of the first one at least a part."""
+    shown: list[str] = []
+    room = MAX_CHARACTERS
+    for line in map(decode, lines):
+        if len(line) > room and shown:
+            break
+        more = len(line) - room
+        shown.append(
+            f"{line[:room]}... ({more} more characters in this line)" if more > 0 else line
+        )
+        room -= len(line) + 1
+    return shown
+
+
+def _current(path: str, context: ToolContext) -> bytes:
+    """The file's content, unless it changed since this agent last read it."""
+    where, data = Beneath(context.place.root).read(path, context.may, MAX_BYTES)
+    if context.seen.digests.get(_key(where, context), _digest(data)) != _digest(data):
+        raise ToolFailure(
+            f"{path} has changed since you read it; nothing was written. Read it again first."
+        )
+    return data
+
+
+def _with_crlf(text: bytes) -> bytes:
+    return text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+
+
+def _key(where: str, context: ToolContext) -> str:
+    return f"{context.place.root}:{where}"
 
 
 def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
-
-
-@contextmanager
-def _explained(path: str, context: ToolContext) -> Iterator[None]:
-    """Turns what the file system says into one sentence for the model."""
-    try:
-        yield
-    except OutsideRoot as error:
-        raise ToolFailure(
-            f"{path} is outside your directory {context.place.root}; nothing was done."
-        ) from error
-    except FileNotFoundError as error:
-        raise ToolFailure(f"{path} does not exist in {context.place.root}.") from error
-    except IsADirectoryError as error:
-        raise ToolFailure(f"{path} is a folder; use glob to list it.") from error
-    except OSError as error:
-        raise ToolFailure(f"{path}: {error.strerror or error}; nothing was changed.") from error

@@ -34,7 +34,7 @@ class Bash:
         shell = shutil.which("bash", path=context.environment.get("PATH")) or "/bin/sh"
         ended = context.runner.run(
             Command(
-                argv=[shell, "-c", input.command],
+                argv=[shell, "-c", "--", input.command],
                 cwd=context.place.root,
                 env=context.environment,
                 timeout=input.timeout,
@@ -49,6 +49,8 @@ class Bash:
                 f"Error: the command was ended after {input.timeout:g} seconds; what it did until "
                 f"then stays.\n{output}"
             )
+        if ended.status < 0:
+            raise ToolFailure(f"Error: the command was ended by signal {-ended.status}\n{output}")
         if ended.status != 0:
             raise ToolFailure(f"Error: command exited with status {ended.status}\n{output}")
         return output
