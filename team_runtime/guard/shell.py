@@ -95,7 +95,9 @@ def _is_indirect(argv: Argv) -> bool:
     """Whether what `argv` runs is not simply its first word."""
     name = base(argv[0])
     options = _RUNNING_OPTIONS.get(name, ())
-    return "=" in name or name in _RUN_OTHERS or any(arg.startswith(options) for arg in argv[1:])
+    if "=" in argv[0] or argv[0].startswith("%") or name in _RUN_OTHERS:
+        return True  # an assignment, a job, a program for programs
+    return any(arg.startswith(options) for arg in argv[1:])
 
 
 def base(word: str) -> str:
@@ -110,6 +112,6 @@ def words(text: str) -> frozenset[str]:
     between words or within one. A name that is put together at run time is not found.
     """
     apart = re.sub(r"[$`(){}<>;&|\"'\\=,!#]", " ", text)
-    joined = re.sub(r"\\\n|[\"'\\]|\$\{[^}]*\}|\$[\w@*#?!$-]+|`\s*`|\$\(\s*\)", "", text)
+    joined = re.sub(r"\\\n|[\"'\\]|\$\{[^}]*\}|\$(?:\w+|[@*#?!$-])|`\s*`|\$\(\s*\)", "", text)
     joined = re.sub(r"[$`(){}<>;&|=,!#]", " ", joined)
     return frozenset(base(word) for word in f"{apart} {joined}".split())
