@@ -158,6 +158,8 @@ class _Host:
         factory.may_call = limits.count_turn
         start = Start(self.request.prompt, claims, self._roster(workspace))
         watched = [workspace.store.layout.mail, workspace.store.layout.tasks]
+        for folder in watched:
+            workspace.store.folder(folder)
         watching = watch(watched, team.on_file)
         try:
             ending = await run_team(team, start, self.request.settings.timeout)

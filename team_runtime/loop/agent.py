@@ -41,8 +41,8 @@ class Agent:
     def work(self) -> str:
         """Take turns until the model asks for no more tools. Returns its last text."""
         while True:
-            self.take_in()
             self.check_stop()
+            self.take_in()
             turn = self.conversation.replies + 1
             self.emit("turn_started", self.name, turn=turn)
             reply = ask(self.caller, self.conversation)

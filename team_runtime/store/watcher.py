@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -42,6 +43,8 @@ def watch(paths: Sequence[Path], on_change: Callable[[Path], None]) -> Watch:
             if event.event_type in _CHANGES:
                 on_change(Path(os.fsdecode(event.dest_path or event.src_path)))
 
+    # It says so of every folder that is made together with one below it, and nothing is lost.
+    warnings.filterwarnings("ignore", r"Callback with id '\d+' already exists", RuntimeWarning)
     observer = Observer()
     try:
         for path in paths:

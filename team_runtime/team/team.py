@@ -126,10 +126,9 @@ class Team:
 
     def on_file(self, path: Path) -> None:
         """A hint that another process changed a mailbox or the board."""
-        name = next((m.name for m in self.members() if f"/mail/{m.name}/" in str(path)), None)
-        if name is not None:
-            self.ring(name)
-        elif path.parent.name == ".tasks":
+        if path.parent.name == "new":
+            self.ring(path.parent.parent.name)
+        elif path.name.startswith("task_"):
             self.ring_all()
 
     def eligible(self, name: str) -> Callable[[Task], bool]:

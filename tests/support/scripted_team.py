@@ -110,6 +110,8 @@ class Playing:
     scripts: Mapping[str, Script]
     recorder: Recorder
     requests: list[ModelRequest] = field(default_factory=list)
+    failures: list[AssertionError] = field(default_factory=list)
+    """Assertions of scripts that did not hold."""
     _running: dict[str, tuple[Seen, Iterator[Any]]] = field(default_factory=dict)
 
     async def reply(self, request: ModelRequest, on_retry: RetryNotice) -> ModelReply:
@@ -122,7 +124,7 @@ class Playing:
         seen, steps = self._running[agent]
         seen.body = {"messages": json.loads(request.messages)}
         while True:
-            step = next(steps, "Nothing left to do.")
+            step = self._step(steps)
             if isinstance(step, Until):
                 await self.recorder.happened(step)
             elif isinstance(step, BaseException):
@@ -133,6 +135,13 @@ class Playing:
                 return step
             else:
                 return reply(step) if isinstance(step, str) else reply(*step)
+
+    def _step(self, steps: Iterator[Any]) -> Any:
+        try:
+            return next(steps, "Nothing left to do.")
+        except AssertionError as failure:
+            self.failures.append(failure)
+            raise
 
     async def close(self) -> None:
         """Nothing to give back."""
@@ -209,7 +218,10 @@ def run_team(
     resume: str | None = None,
     **settings: Any,
 ) -> Ran:
-    """Run a team with these scripts to its end. `also` is told of each event as it happens."""
+    """Run a team with these scripts to its end. `also` is told of each event as it happens.
+
+    Raises the first assertion of a script that did not hold.
+    """
     recorder = Recorder(also=also)
     model = Playing(scripts, recorder)
     request = RunRequest(
@@ -221,7 +233,10 @@ def run_team(
         resume=resume,
         models={MODEL: model},
     )
-    return Ran(root, run_team_in(request), recorder.events, model.requests)
+    ran = Ran(root, run_team_in(request), recorder.events, model.requests)
+    for failure in model.failures:
+        raise failure
+    return ran
 
 
 def bound_task(name: str = "one", number: int = 1, **given: Any) -> list[Block]:
