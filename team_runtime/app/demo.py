@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from team_runtime.app.run import RunRequest, RunResult, run_team_in
 from team_runtime.app.workspace import Workspace
@@ -67,7 +67,9 @@ def run_demo(
     folder: Path,
     environ: Mapping[str, str],
     on_event: Callable[[dict[str, Any]], None],
+    on_entry: Callable[[str, dict[str, Any]], None],
     pace: float,
+    plan_review: Literal["lead", "person"] = "lead",
 ) -> DemoResult:
     """Make the shop's repository in `folder` and let the scripted team work on it.
 
@@ -75,8 +77,15 @@ def run_demo(
     """
     with as_file(files("team_runtime") / "demo") as demo:
         make_shop(demo / "shop", folder, environ)
-        settings = Settings(name="demo", model=f"scripted:{demo / 'playbook.yaml'}", allow=ALLOWED)
-        run = run_team_in(RunRequest(folder, REQUEST, settings, environ, on_event, pace=pace))
+        settings = Settings(
+            name="demo",
+            model=f"scripted:{demo / 'playbook.yaml'}",
+            allow=ALLOWED,
+            plan_review=plan_review,
+        )
+        run = run_team_in(
+            RunRequest(folder, REQUEST, settings, environ, on_event, on_entry, pace=pace)
+        )
     tests = run_tests(folder, environ)
     workspace = Workspace(folder, environ)
     return DemoResult(folder, run, tests, _record(workspace, run, tests))
@@ -142,5 +151,10 @@ def _plan(workspace: Workspace, task_id: str) -> dict[str, Json] | None:
     for plan in workspace.plans.list():
         last = plan.revisions[-1]
         if plan.task == task_id and last.state == "approved":
-            return {"revision": last.number, "hash": last.hash, "approvedBy": last.decided_by}
+            return {
+                "id": plan.id,
+                "revision": last.number,
+                "hash": last.hash,
+                "approvedBy": last.decided_by,
+            }
     return None

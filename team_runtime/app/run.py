@@ -12,6 +12,7 @@ from anyio import to_thread
 
 from team_runtime.app.agents import AgentFactory, Models, make_permissions
 from team_runtime.app.archive import tasks_of
+from team_runtime.app.listening import Listener
 from team_runtime.app.recovery import Recovery
 from team_runtime.app.workspace import Workspace
 from team_runtime.board.base import Claim
@@ -49,7 +50,7 @@ class RunRequest:
     settings: Settings
     environ: Mapping[str, str]
     on_event: Callable[[dict[str, Any]], None] = _ignore
-    """Told of every event, on the thread where it happens."""
+    """Told of every event, on the thread where it happens. When it fails it is told no more."""
     on_entry: Callable[[str, dict[str, Any]], None] = _ignore
     """Told of every entry of every conversation, with the agent's name."""
     pace: float = 0.0
@@ -152,7 +153,8 @@ class _Host:
             resumed=self.request.resume is not None,
         )
         claims = await to_thread.run_sync(self._recover, workspace)
-        factory = AgentFactory(workspace, self.models, self.permissions, self.request.on_entry)
+        listener = Listener("on_entry", self.request.on_entry, workspace.events.emit)
+        factory = AgentFactory(workspace, self.models, self.permissions, listener)
         team = self._team(workspace, factory)
         limits = Limits(self.request.settings.max_turns, lambda e: team.stop(str(e), e))
         factory.may_call = limits.count_turn
@@ -194,7 +196,7 @@ class _Host:
             self.presence,
         )
         workspace.repository = self.repository.through(workspace.runner)
-        workspace.events.add(self.request.on_event)
+        workspace.events.add(Listener("on_event", self.request.on_event, workspace.events.emit))
         return workspace
 
     def _recover(self, workspace: Workspace) -> list[Claim]:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from team_runtime.app.run import RunResult
-from team_runtime.errors import LimitReached
+from team_runtime.errors import LimitReached, RefusedError, TeamError
+from team_runtime.types import Usage
 
+REFUSED: Final = RefusedError.exit_code
 _SHOWN: Final = ("task_", "plan_", "worktree_", "agent_", "permission_")
 
 
@@ -84,12 +86,29 @@ def result_record(result: RunResult) -> dict[str, Any]:
     }
 
 
+def failure_record(error: Exception) -> dict[str, Any]:
+    """The last record of a run that could not begin or broke off."""
+    refused = isinstance(error, TeamError) and error.exit_code == REFUSED
+    return {
+        "type": "result",
+        "subtype": "error_refused" if refused else "error_during_execution",
+        "is_error": True,
+        "result": str(error) or type(error).__name__,
+        "num_turns": 0,
+        "duration_ms": 0,
+        "total_cost_usd": None,
+        "usage": Usage().to_api(),
+        "session_id": None,
+        "tasks": [],
+    }
+
+
 def _subtype(result: RunResult) -> str:
     error = result.ending.error
     if result.ending.interrupted:
         return "interrupted"
     if isinstance(error, LimitReached):
         return "error_timeout" if error.limit == "time" else "error_max_turns"
-    if error is not None and error.exit_code == 4:
+    if error is not None and error.exit_code == REFUSED:
         return "error_refused"
     return "success" if result.exit_code == 0 else "error_during_execution"

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from team_runtime.cli.common import Shared, is_terminal, shared_options, text_or_stdin
+from team_runtime.cli.common import Shared, can_ask, is_terminal, shared_options, text_or_stdin
 from team_runtime.cli.options import setting_options
 from team_runtime.cli.output import put, put_json
 from team_runtime.cli.view import make_view
 from team_runtime.clock import SystemClock
 from team_runtime.errors import InputError
+
+if TYPE_CHECKING:
+    from team_runtime.app.run import RunRequest, RunResult
+
+TEXT: Final = "text"
+JSON: Final = "json"
+STREAM: Final = "stream-json"
 
 
 @click.command("run")
@@ -22,7 +31,7 @@ from team_runtime.errors import InputError
 @click.option("--continue", "latest", is_flag=True, help="Go on with the newest session.")
 @click.option(
     "--output-format",
-    type=click.Choice(["text", "json", "stream-json"]),
+    type=click.Choice([TEXT, JSON, STREAM]),
     help="text: the lead's report; json: one result; stream-json: every step.",
 )
 @shared_options
@@ -39,53 +48,81 @@ def command(
     With --resume or --continue the lead and every teammate go on where they were; a PROMPT is then
     one more request.
 
-    Nobody is asked anything: what no rule allows is refused. Commands run with your own rights;
-    there is no sandbox.
+    What no rule allows is refused; nobody is asked, but about plans with --plan-review person on a
+    terminal. Commands run with your own rights; there is no sandbox.
     """
-    from team_runtime.app.run import RunRequest, run_team_in
-    from team_runtime.cli.results import JsonStream, result_record
+    from team_runtime.cli.results import failure_record, result_record
+
+    output = output_format or (JSON if shared.as_json else TEXT)
+    try:
+        session = _session(shared, resume, latest)
+        text = text_or_stdin(prompt, "prompt") if prompt or session is None else ""
+        result = _watched(shared, _request(shared, text, session, given), output)
+    except Exception as error:
+        if output != TEXT:
+            put_json(failure_record(error))
+        raise
+    if output != TEXT:
+        put_json(result_record(result))
+    elif result.ending.text:
+        put(result.ending.text)
+    _report(shared, result)
+    return result.exit_code
+
+
+def _request(
+    shared: Shared, text: str, session: Mapping[str, Any] | None, given: dict[str, Any]
+) -> RunRequest:
+    """The run that was asked for. Raises `InputError` for bad settings."""
+    from team_runtime.app.run import RunRequest
     from team_runtime.config import load
     from team_runtime.store.layout import check_agent_name
 
-    session = _session(shared, resume, latest)
-    text = text_or_stdin(prompt, "prompt") if prompt or session is None else ""
     if session is not None:
         kept = {"model": session["model"], "name": session["team"]}
         given = kept | {key: value for key, value in given.items() if value is not None}
     settings = load(shared.root, os.environ, given)
     check_agent_name(settings.name, "team")
-    output = output_format or ("json" if shared.as_json else "text")
-    clock = SystemClock()
-    stream = JsonStream(put_json) if output == "stream-json" else None
-    view = make_view(clock, shared.color, live=is_terminal() and stream is None)
+    resume = session["id"] if session is not None else None
+    return RunRequest(shared.root, text, settings, os.environ, resume=resume)
 
-    def on_event(record: dict[str, Any]) -> None:
-        if record["kind"] == "run_started":
-            shared.say(f"session {record['session']}")
-        view.on_event(record)
-        if stream is not None:
+
+def _watched(shared: Shared, request: RunRequest, output: str) -> RunResult:
+    """Run the team and show what it does."""
+    from team_runtime.app.run import run_team_in
+    from team_runtime.cli.results import JsonStream
+    from team_runtime.cli.review import reviewed
+
+    view = make_view(SystemClock(), shared.color, live=is_terminal() and output != STREAM)
+    stream = JsonStream(put_json if output == STREAM else lambda _: None)
+    by_person = request.settings.plan_review == "person"
+    with view.showing(), reviewed(view, request.root, by_person and can_ask()) as on_shown_event:
+
+        def on_event(record: dict[str, Any]) -> None:
+            if record["kind"] == "run_started":
+                shared.say(f"session {record['session']}")
+            on_shown_event(record)
+            if record["kind"] == "plan_submitted" and by_person and not can_ask():
+                shared.say(_how_to_decide(record))
             stream.on_event(record)
 
-    request = RunRequest(
-        root=shared.root,
-        prompt=text,
-        settings=settings,
-        environ=os.environ,
-        on_event=on_event,
-        on_entry=stream.on_entry if stream is not None else _ignore,
-        resume=session["id"] if session is not None else None,
+        def on_entry(agent: str, entry: dict[str, Any]) -> None:
+            view.on_entry(agent, entry)
+            stream.on_entry(agent, entry)
+
+        return run_team_in(replace(request, on_event=on_event, on_entry=on_entry))
+
+
+def _how_to_decide(record: dict[str, Any]) -> str:
+    which = f"{record['plan']} --revision {record['revision']}"
+    return (
+        f"team: {record['agent']} waits for you: team plans approve {which}\n"
+        f"      or: team plans reject {which} --feedback TEXT"
     )
-    with view.showing():
-        result = run_team_in(request)
-    _report(shared, output, result, result_record(result))
-    return result.exit_code
 
 
-def _report(shared: Shared, output: str, result: Any, record: dict[str, Any]) -> None:
-    if output != "text":
-        put_json(record)
-    elif result.ending.text:
-        put(result.ending.text)
+def _report(shared: Shared, result: RunResult) -> None:
+    """Tell a person what is left to do."""
     if result.ending.error is not None:
         shared.say(f"team: {result.ending.error}")
     elif result.ending.interrupted:
@@ -107,7 +144,3 @@ def _session(shared: Shared, resume: str | None, latest: bool) -> dict[str, Any]
     if newest is None:
         raise InputError("there is no session to continue in this workspace; nothing was started")
     return newest
-
-
-def _ignore(*_: Any) -> None:
-    """Nobody listens to the conversations."""

@@ -1,193 +1,266 @@
-"""What a person sees while a team works: plain lines, or a live table on a terminal."""
+"""What a person sees while a team works: plain lines, or lines above a live table on a terminal.
+
+Agents' threads call `on_event` and `on_entry`; while a person is being asked, lines wait.
+"""
 
 from __future__ import annotations
 
+import textwrap
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from team_runtime.cli.telling import Mood, Told, tell, tell_entry, tool_line
 from team_runtime.clock import Clock
-from team_runtime.text import for_terminal, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-
-_QUIET: Final = {"turn_started", "tool_ended", "message_sent", "message_delivered", "run_ended"}
-
-
-def describe(record: dict[str, Any]) -> str | None:
-    """One line about an event, without who did it; `None` for what a person need not see."""
-    kind = record["kind"]
-    if kind in _QUIET or kind == "turn_ended":
-        return None
-    shown = _SENTENCES.get(kind)
-    return for_terminal(shown(record)) if shown else None
+    from rich.live import Live
 
 
-def _tool(record: dict[str, Any]) -> str:
-    values = record.get("input", {})
-    key = next(
-        (k for k in ("command", "path", "pattern", "task_id", "name", "to") if k in values), ""
-    )
-    return f"{record['tool']} {one_line(str(values.get(key, '')), 90)}".rstrip()
+_BODY_WIDTH: Final = 100
+"""Characters of a line of a plan, where there is no terminal that wraps it."""
 
 
-_SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
-    "run_started": lambda r: f"session {r['session']} · model {r['model']}",
-    "agent_spawned": lambda r: f"spawned as {one_line(r['role'], 60)}",
-    "agent_state": lambda r: f"is {r['state']}",
-    "tool_started": _tool,
-    "permission_denied": lambda r: f"was refused {r['tool']}: {one_line(r['reason'])}",
-    "task_created": lambda r: f"created {r['task']}",
-    "task_claimed": lambda r: f"claimed {r['task']}",
-    "task_completed": lambda r: f"completed {r['task']}",
-    "task_released": lambda r: f"gave back {r['task']}: {one_line(str(r.get('note', '')))}",
-    "task_failed": lambda r: f"gave up {r['task']}: {one_line(str(r.get('note', '')))}",
-    "plan_submitted": lambda r: f"submitted plan revision {r['revision']} for {r.get('task')}",
-    "plan_decided": lambda r: (
-        f"plan revision {r['revision']} was {r['decision']} by {r['by']}"
-        + (f": {one_line(r['feedback'], 200)}" if r.get("feedback") else "")
-    ),
-    "worktree_created": lambda r: f"worktree {r['name']} on branch team/{r['name']}",
-    "worktree_landed": lambda r: f"worktree {r['name']} landed on {r['target']}",
-    "worktree_removed": lambda r: f"worktree {r['name']} removed",
-    "api_retry": lambda r: (
-        f"model call failed ({one_line(r['cause'])}), again in {r['delay']:.1f} s"
-    ),
-    "quarantined": lambda r: f"a broken file was set aside: {r.get('path')}",
-}
+class View(ABC):
+    """Shows events, in their order."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: list[Told] | None = None
+        """Lines that wait until the person has answered."""
+
+    def on_event(self, record: dict[str, Any]) -> None:
+        """Show an event of the run."""
+        self._tell(tell(record))
+
+    def on_entry(self, agent: str, entry: dict[str, Any]) -> None:
+        """Show what an agent said."""
+        self._tell(tell_entry(agent, entry))
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Leave the terminal to a question; what happens meanwhile is shown afterwards."""
+        with self._paused():
+            with self._lock:
+                self._held = []
+            try:
+                yield
+            finally:
+                with self._lock:
+                    held, self._held = self._held, None
+                    for told in held:
+                        self._show(told)
+
+    @abstractmethod
+    def showing(self) -> AbstractContextManager[object]:
+        """Show until the context ends."""
+
+    @abstractmethod
+    def _show(self, told: Told) -> None: ...
+
+    def _paused(self) -> AbstractContextManager[object]:
+        """Nothing moves on the screen until the context ends."""
+        return nullcontext()
+
+    def _tell(self, told: Told | None) -> None:
+        if told is None:
+            return
+        with self._lock:
+            if self._held is not None:
+                self._held.append(told)
+            else:
+                self._show(told)
 
 
-class LineView:
-    """One plain line for each thing that happens; plans in full."""
+class LineView(View):
+    """Plain lines, for logs and pipes."""
 
     def __init__(self, clock: Clock, write: Callable[[str], None]) -> None:
+        super().__init__()
         self._clock = clock
         self._write = write
         self._began = clock.monotonic()
-        self._lock = threading.Lock()
-
-    def on_event(self, record: dict[str, Any]) -> None:
-        line = describe(record)
-        if line is None:
-            return
-        elapsed = self._clock.monotonic() - self._began
-        who = record["agent"] or record.get("owner") or "team"
-        lines = [f"{elapsed:6.1f}s  {who:<10} {line}"]
-        if record["kind"] == "plan_submitted":
-            lines += [f"         │ {text}" for text in for_terminal(record["text"]).splitlines()]
-        with self._lock:
-            for text in lines:
-                self._write(text)
 
     def showing(self) -> AbstractContextManager[object]:
         return nullcontext()
 
+    def _show(self, told: Told) -> None:
+        elapsed = self._clock.monotonic() - self._began
+        self._write(f"{elapsed:6.1f}s  {told.who:<10} {told.text}")
+        for line in told.body.splitlines():
+            for part in textwrap.wrap(line, _BODY_WIDTH) or [""]:
+                self._write(f"         │ {part}")
+
 
 @dataclass
 class _Row:
+    """What the table shows of one agent."""
+
     state: str = "starting"
     task: str = ""
-    tool: str = ""
+    doing: str = ""
     tokens: int = 0
     since: float = 0.0
 
 
-class LiveView:
-    """A line per agent and a bar of tasks, with plans and decisions printed above."""
+_COLORS: Final = ("cyan", "magenta", "yellow", "blue", "green")
+_STYLES: Final = {Mood.PLAIN: "", Mood.QUIET: "dim", Mood.GOOD: "green", Mood.BAD: "red"}
+_NARROW: Final = 60
+"""Columns under which the table shows only who does what."""
+
+
+class LiveView(View):
+    """Lines above a table with a row per agent and a bar of tasks."""
 
     def __init__(self, clock: Clock, console: Console) -> None:
+        super().__init__()
         self._clock = clock
         self._console = console
-        self._lock = threading.Lock()
+        self._live: Live | None = None
+        self._table_lock = threading.Lock()
         self._rows: dict[str, _Row] = {}
         self._tasks: dict[str, str] = {}
 
-    def showing(self) -> AbstractContextManager[object]:
-        """Show the table until the context ends."""
+    @contextmanager
+    def showing(self) -> Iterator[None]:
+        """The table is gone afterwards, the lines stay. A terminal that is gone is no error."""
         from rich.live import Live
 
-        return Live(
+        live = Live(
             console=self._console,
             get_renderable=self._table,
             refresh_per_second=8,
             transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
         )
+        live.start()
+        self._live = live
+        try:
+            yield
+        finally:
+            self._live = None
+            with suppress(OSError):
+                live.stop()
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        live = self._live
+        if live is not None:
+            live.stop()
+        try:
+            yield
+        finally:
+            if live is not None and self._live is live:
+                live.start()
 
     def on_event(self, record: dict[str, Any]) -> None:
-        with self._lock:
-            self._note(record)
-        if record["kind"] == "plan_submitted":
-            self._print_plan(record)
-        elif record["kind"] not in ("tool_started", "agent_state"):
-            line = describe(record)
-            if line is not None:
-                who = record["agent"] or record.get("owner") or "team"
-                self._console.print(f"{who:<10} {line}", markup=False, highlight=False)
+        self._note(record)
+        super().on_event(record)
 
     def _note(self, record: dict[str, Any]) -> None:
+        """Keep what the table shows."""
         kind, agent = record["kind"], record["agent"]
-        if kind.startswith("task_"):
-            status = {"created": "pending", "claimed": "in_progress", "released": "pending"}
-            what = kind.removeprefix("task_")
-            self._tasks[record["task"]] = status.get(what, what)
-        if agent is None:
-            return
-        row = self._rows.setdefault(agent, _Row(since=self._clock.monotonic()))
-        if kind == "agent_state":
-            row.state, row.task = record["state"], record.get("task") or ""
-        elif kind == "tool_started":
-            row.tool = _tool(record)
-        elif kind == "task_claimed":
-            row.task = record["task"]
-        elif kind == "turn_ended":
-            row.tokens += sum(record["usage"].values())
+        with self._table_lock:
+            if kind.startswith("task_"):
+                status = {"created": "pending", "claimed": "in_progress", "released": "pending"}
+                what = kind.removeprefix("task_")
+                self._tasks[record["task"]] = status.get(what, what)
+            if agent is None:
+                return
+            row = self._rows.setdefault(agent, _Row(since=self._clock.monotonic()))
+            if kind == "agent_state":
+                row.state, row.task = record["state"], record.get("task") or ""
+                row.since = self._clock.monotonic()
+            elif kind == "task_claimed":
+                row.task = record["task"]
+            elif kind == "turn_started":
+                row.doing = "asks the model"
+            elif kind == "tool_started":
+                row.doing = tool_line(record)
+            elif kind == "turn_ended":
+                row.doing = ""
+                row.tokens += sum(record["usage"].values())
 
-    def _print_plan(self, record: dict[str, Any]) -> None:
+    def _show(self, told: Told) -> None:
         from rich.panel import Panel
-        from rich.text import Text
-
-        title = f"plan of {record['agent']} for {record.get('task')}, revision {record['revision']}"
-        self._console.print(
-            Panel(Text(for_terminal(record["text"])), title=title, title_align="left")
-        )
-
-    def _table(self) -> RenderableType:
-        from rich.console import Group
-        from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
-        table = Table.grid(padding=(0, 2), expand=True)
-        for ratio in (None, None, None, 1, None, None):
-            table.add_column(ratio=ratio, no_wrap=True, overflow="ellipsis")
-        with self._lock:
-            now = self._clock.monotonic()
-            for name, row in self._rows.items():
-                table.add_row(
-                    Text(name, style="bold"),
-                    row.state,
-                    row.task or "–",
-                    Text(row.tool, style="dim"),
-                    f"{row.tokens:,} tok",
-                    f"{now - row.since:.0f}s",
-                )
+        line = Table.grid(padding=(0, 1))
+        line.add_column(min_width=min(10, self._console.width // 3), style=self._color(told.who))
+        line.add_column(overflow="fold")
+        line.add_row(Text(told.who), Text(told.text, style=_STYLES[told.mood]))
+        self._console.print(line)
+        if told.body:
+            color = _STYLES[told.mood] or self._color(told.who)
+            self._console.print(Panel(Text(told.body), border_style=color))
+
+    def _color(self, who: str) -> str:
+        names = list(self._rows)
+        return _COLORS[names.index(who) % len(_COLORS)] if who in names else "bold"
+
+    def _table(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        with self._table_lock:
+            rows = [
+                (name, row.state, row.task or "–", row.doing, _tokens(row.tokens), row.since)
+                for name, row in self._rows.items()
+            ]
             total = len(self._tasks)
             done = sum(status == "completed" for status in self._tasks.values())
-        bar = ProgressBar(total=max(total, 1), completed=done, width=30)
-        footer = Table.grid(padding=(0, 2))
-        footer.add_row(f"tasks {done}/{total}", bar)
-        return Group(table, footer)
+        narrow = self._console.width < _NARROW
+        return Group(Text(""), self._agents(rows, narrow), _bar(done, total, narrow))
+
+    def _agents(
+        self, rows: list[tuple[str, str, str, str, str, float]], narrow: bool
+    ) -> RenderableType:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table.grid(padding=(0, 1 if narrow else 2), expand=True)
+        for ratio in (None, 1) if narrow else (None, None, None, 1, None, None):
+            table.add_column(ratio=ratio, no_wrap=True, overflow="ellipsis")
+        now = self._clock.monotonic()
+        for name, state, task, doing, tokens, since in rows:
+            who = Text(name, style=self._color(name))
+            if narrow:
+                table.add_row(who, Text(doing or state, style="dim"))
+            else:
+                seconds = f"{now - since:.0f} s"
+                table.add_row(who, state, task, Text(doing, style="dim"), tokens, seconds)
+        return table
 
 
-def make_view(clock: Clock, color: bool, live: bool) -> LineView | LiveView:
+def _bar(done: int, total: int, narrow: bool) -> RenderableType:
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    footer = Table.grid(padding=(0, 2))
+    label = f"{done} of {total} tasks done" if total else "no tasks yet"
+    if narrow:
+        footer.add_row(label)
+    else:
+        footer.add_row(label, ProgressBar(total=max(total, 1), completed=done, width=30))
+    return footer
+
+
+def _tokens(count: int) -> str:
+    return f"{count / 1000:.1f}k tokens" if count >= 1000 else f"{count} tokens"
+
+
+def make_view(clock: Clock, color: bool, live: bool) -> View:
     """The live table on a terminal, else plain lines on stderr."""
     if live:
         from rich.console import Console
 
         return LiveView(clock, Console(stderr=True, no_color=not color))
-    import click
+    from team_runtime.cli.output import say
 
-    return LineView(clock, lambda line: click.echo(line, err=True))
+    return LineView(clock, say)
