@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,15 +23,15 @@ from team_runtime.board.model import CANCELLED, COMPLETED
 from team_runtime.clock import iso
 from team_runtime.config import Settings
 from team_runtime.crossing import Crossing
-from team_runtime.errors import Held, TeamRunning
 from team_runtime.git.repository import Repository
 from team_runtime.guard.base import Permissions
 from team_runtime.models.base import Model
+from team_runtime.process.orphans import end_left_by
 from team_runtime.process.run import LoopRunner
-from team_runtime.store.locks import Hold
-from team_runtime.store.presence import RunPresence
+from team_runtime.store.presence import RunPresence, hold_team
 from team_runtime.store.watcher import watch
 from team_runtime.team.assignments import Assignments
+from team_runtime.team.interrupts import Interrupts
 from team_runtime.team.limits import Limits
 from team_runtime.team.member import Spawn
 from team_runtime.team.run import INTERRUPTED, Ending, Start, run_team
@@ -61,6 +63,8 @@ class RunRequest:
     """Seconds that an agent may go on with its turn after it was asked to stop."""
     models: Mapping[str, Model] = field(default_factory=dict)
     """Models that the caller brings, by their `scripted:` names; the run closes them."""
+    on_leave: Callable[[], None] = _ignore
+    """Called when a third signal ends the process, and nothing else is tidied up."""
 
 
 @dataclass(frozen=True)
@@ -101,23 +105,16 @@ def run_team_in(request: RunRequest) -> RunResult:
     permissions = make_permissions(request.settings)
     models = Models(request.settings.retry_base, request.pace, request.models)
     models.get(request.settings.model)
-    with _only_team(plain, request) as hold:
+    with hold_team(plain.store, request.resume) as hold:
         session = _session(plain, request)
-        hold.note({"session": session, "workspace": str(request.root)})
+        hold.note({"session": session})
         presence = RunPresence.start(plain.store, {"session": session, "kind": "team"})
         try:
             host = _Host(request, session, presence, permissions, models, repository)
             return anyio.run(host.run)
         finally:
+            end_left_by([presence.run])
             presence.end()
-
-
-def _only_team(plain: Workspace, request: RunRequest) -> Hold:
-    try:
-        return plain.store.hold("team", {"session": "starting", "workspace": str(request.root)})
-    except Held as error:
-        other = str(error.info.get("session", "unknown"))
-        raise TeamRunning(error.pid, other, str(request.root)) from error
 
 
 def _session(plain: Workspace, request: RunRequest) -> str:
@@ -141,6 +138,21 @@ class _Host:
     repository: Repository
 
     async def run(self) -> RunResult:
+        """The whole run, with an ear for signals from its beginning to its end."""
+        interrupts = Interrupts(self._leave, self.request.stop_seconds)
+        async with anyio.create_task_group() as group:
+            if threading.current_thread() is threading.main_thread():
+                await group.start(interrupts.watch)
+            result = await self._run(interrupts)
+            group.cancel_scope.cancel()
+        return result
+
+    def _leave(self) -> None:
+        end_left_by([self.presence.run])
+        self.request.on_leave()
+        os._exit(INTERRUPTED)
+
+    async def _run(self, interrupts: Interrupts) -> RunResult:
         workspace = self._workspace()
         clock = workspace.store.clock
         began = clock.monotonic()
@@ -152,19 +164,20 @@ class _Host:
             workspace=str(self.request.root),
             resumed=self.request.resume is not None,
         )
-        claims = await to_thread.run_sync(self._recover, workspace)
+        recovery = Recovery(workspace, self.presence)
+        claims = await to_thread.run_sync(recovery.run, self.session)
         listener = Listener("on_entry", self.request.on_entry, workspace.events.emit)
         factory = AgentFactory(workspace, self.models, self.permissions, listener)
         team = self._team(workspace, factory)
         limits = Limits(self.request.settings.max_turns, lambda e: team.stop(str(e), e))
         factory.may_call = limits.count_turn
-        start = Start(self.request.prompt, claims, self._roster(workspace))
+        start = self._start(workspace, claims)
         watched = [workspace.store.layout.mail, workspace.store.layout.tasks]
         for folder in watched:
             workspace.store.folder(folder)
         watching = watch(watched, team.on_file)
         try:
-            ending = await run_team(team, start, self.request.settings.timeout)
+            ending = await run_team(team, start, self.request.settings.timeout, interrupts)
         finally:
             watching.close()
             await self.models.close()
@@ -199,17 +212,6 @@ class _Host:
         workspace.events.add(Listener("on_event", self.request.on_event, workspace.events.emit))
         return workspace
 
-    def _recover(self, workspace: Workspace) -> list[Claim]:
-        """Put things right; returns the claims that a resumed session's agents keep."""
-        recovery = Recovery(workspace, self.presence)
-        recovery.prepare()
-        record = workspace.sessions.load(self.session)
-        claims = recovery.adopt(record)
-        recovery.clear()
-        runs = [*record.get("runs", []), self.presence.run]
-        workspace.sessions.save(self.session, {"runs": runs})
-        return claims
-
     def _team(self, workspace: Workspace, factory: AgentFactory) -> Team:
         settings = self.request.settings
         assignments = Assignments(
@@ -234,9 +236,11 @@ class _Host:
         workspace.events.add(team.on_event)
         return team
 
-    def _roster(self, workspace: Workspace) -> list[Spawn]:
-        """The teammates of a resumed session that were not sent away."""
-        return [
+    def _start(self, workspace: Workspace, claims: list[Claim]) -> Start:
+        """What the run begins with; a resumed session with the teammates that were not sent
+        away."""
+        session = workspace.sessions.load(self.session)
+        roster = [
             Spawn(
                 name=agent["name"],
                 role=agent["role"],
@@ -244,9 +248,11 @@ class _Host:
                 require_plan=agent["requirePlan"],
                 model=agent["model"],
             )
-            for agent in workspace.sessions.load(self.session).get("agents", [])
+            for agent in session.get("agents", [])
             if "role" in agent and not agent.get("dismissed")
         ]
+        further = self.request.prompt if self.request.resume is not None else ""
+        return Start(session["prompt"], further, claims, roster)
 
     def _tasks(self, workspace: Workspace) -> list[dict[str, Json]]:
         session = workspace.sessions.load(self.session)

@@ -14,6 +14,10 @@ IN_PROGRESS: Final = "in_progress"
 COMPLETED: Final = "completed"
 FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
+RELEASED: Final = "released"
+"""The outcome of an attempt whose owner gave the task back."""
+RESUMED: Final = "resumed"
+"""The outcome of an attempt that its owner went on with in a later run."""
 STATUSES: Final = (PENDING, IN_PROGRESS, COMPLETED, FAILED, CANCELLED)
 
 
@@ -150,9 +154,22 @@ def in_force(task: Task) -> ClaimRecord | None:
     return task.claim or ClaimRecord("", task.epoch + 1, None, task.updated_at)
 
 
+def lineage(task: Task, left: int | None = None) -> list[int]:
+    """The epochs of the claim that holds `task` and of those from which it was carried over to its
+    owner, newest first. `left` is one that its owner gave back only because its run was stopped."""
+    *earlier, current = task.attempts
+    epochs = [current.epoch]
+    for attempt in reversed(earlier):
+        carried = attempt.outcome == RESUMED or attempt.epoch == left
+        if attempt.owner != current.owner or not carried:
+            break
+        epochs.append(attempt.epoch)
+    return epochs
+
+
 def claimed(task: Task, owner: str, record: ClaimRecord, base: str | None = None) -> Task:
     """`task`, held by `owner` from now on, with a new attempt that starts from `base`."""
-    task = let_go(task, record.at, "released", "set to pending by hand")
+    task = let_go(task, record.at, RELEASED, "set to pending by hand")
     attempt = Attempt(owner, record.run, record.epoch, started=record.at, base=base)
     return replace(
         task,

@@ -29,6 +29,8 @@ from team_runtime.board.model import (
     IN_PROGRESS,
     PENDING,
     READY,
+    RELEASED,
+    RESUMED,
     STATUSES,
     ClaimRecord,
     Result,
@@ -224,7 +226,7 @@ class TransactionalBoard(ABC):
     def release(self, claim: Claim, note: str = "", head: str | None = None) -> None:
         def released(_: Shelf, task: Task) -> Task:
             check_held(task, claim)
-            return let_go(task, self._now(), "released", scrub(note), head)
+            return let_go(task, self._now(), RELEASED, scrub(note), head)
 
         self._change(claim.task_id, released)
         self._announce("task_released", claim, note=note)
@@ -270,7 +272,7 @@ class TransactionalBoard(ABC):
         def adopted(_: Shelf, task: Task) -> Task:
             if self._presence.liveness(dead_run) is Liveness.ALIVE:
                 raise TransitionRefused(task.id, "adopted", f"{dead_run} is alive")
-            return self._claimed(let_go(task, self._now(), "resumed"), owner, task.base)
+            return self._claimed(let_go(task, self._now(), RESUMED), owner, task.base)
 
         new = self._change_picked(left_over, adopted)
         return self._announce_claim(new) if new else None

@@ -26,9 +26,13 @@ class Bus(Protocol):
         body: str,
         type: str = "message",
         attributes: Mapping[str, str] | None = None,
+        id: str | None = None,
     ) -> Message:
         """Store a message; it has survived power loss when this returns. Raises
-        `UnknownRecipient`, which lists the valid names, and then creates nothing."""
+        `UnknownRecipient`, which lists the valid names, and then creates nothing.
+
+        An `id` that follows from what the message is about lets a sender that was killed find out
+        later whether it had sent it."""
         ...
 
     def take(self, name: str) -> list[Message]:

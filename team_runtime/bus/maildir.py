@@ -56,8 +56,9 @@ class Maildir:
         body: str,
         type: str = "message",
         attributes: Mapping[str, str] | None = None,
+        id: str | None = None,
     ) -> Message:
-        draft = Message("", sender, to, type, body, "", attributes or {})
+        draft = Message(id or "", sender, to, type, body, "", attributes or {})
         message = stamped(draft, self._store.clock, self._store.entropy)
         box = self._registered(to)
         name = f"{self._next_number(box):012d}.{message.id}.json"

@@ -60,8 +60,9 @@ class MemoryBus:
         body: str,
         type: str = "message",
         attributes: Mapping[str, str] | None = None,
+        id: str | None = None,
     ) -> Message:
-        draft = Message("", sender, to, type, body, "", attributes or {})
+        draft = Message(id or "", sender, to, type, body, "", attributes or {})
         message = stamped(draft, self._clock, self._entropy)
         with self._lock:
             self._box(to).new.append(message)

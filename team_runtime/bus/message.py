@@ -43,13 +43,13 @@ class Message:
 
 
 def stamped(draft: Message, clock: Clock, entropy: Entropy) -> Message:
-    """`draft` with an id, the time, and text that can be stored. Raises `InputError` for an unknown
-    type."""
+    """`draft` with an id, if it has none, the time, and text that can be stored. Raises
+    `InputError` for an unknown type."""
     if draft.type not in TYPES:
         raise InputError(f"{draft.type!r} is no type of message; use one of {', '.join(TYPES)}.")
     return replace(
         draft,
-        id=f"m-{entropy.token()}",
+        id=draft.id or f"m-{entropy.token()}",
         at=iso(clock.now()),
         body=scrub(draft.body),
         attributes={key: scrub(value) for key, value in draft.attributes.items()},

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from team_runtime.bus.base import Bus
-from team_runtime.bus.message import render
+from team_runtime.bus.message import Message, render
 from team_runtime.events import Emit
 from team_runtime.loop.conversation import Conversation, text_block
 from team_runtime.loop.dispatch import Dispatch
@@ -64,7 +64,9 @@ class Agent:
     def take_in(self) -> int:
         """Move the mail into the conversation; acknowledged once it is safe there. Returns how
         many messages are new."""
-        mail = self.bus.take(self.name)
+        return self._take_in(self.bus.take(self.name))
+
+    def _take_in(self, mail: Sequence[Message]) -> int:
         fresh = [m for m in mail if m.id not in self.conversation.delivered]
         if fresh:
             blocks = [text_block(render(m)) for m in fresh]
@@ -81,19 +83,22 @@ class Agent:
         self.conversation.append_user([text_block(text)])
         self.conversation.sync()
 
-    def set_aside_old_mail(self) -> None:
-        """Keep mail for an earlier agent of this name out of the conversation, but not lose it."""
-        old = self.bus.take(self.name)
+    def set_aside_old_mail(self, keep: Collection[str] = ()) -> None:
+        """Keep mail for an earlier agent of this name out of the conversation, but not lose it.
+        What the senders in `keep` wrote is for whoever has the name now."""
+        mail = self.bus.take(self.name)
+        old = [m for m in mail if m.sender not in keep]
         if old:
             self.conversation.set_aside([asdict(m) for m in old])
             self.bus.acknowledge(self.name, [m.id for m in old])
+        self._take_in([m for m in mail if m.sender in keep])
 
-    def go_on(self, text: str) -> None:
+    def go_on(self, *texts: str) -> None:
         """Begin with a request, or go on where an earlier run was cut off: each call without a
-        result is answered, truthfully."""
+        result is answered, truthfully, and what was being delivered is taken in."""
         self.conversation.append_user(
             [ToolResult(id, UNKNOWN, is_error=True).block() for id in self.conversation.open_calls]
         )
-        if text:
-            self.conversation.append_user([text_block(text)])
+        self.take_in()
+        self.conversation.append_user([text_block(text) for text in texts if text])
         self.conversation.sync()

@@ -59,6 +59,8 @@ class Conversation:
         self.tools = b"[]"
         self.usage = Usage()
         self.replies = 0
+        self.said = ""
+        """The text of the last reply."""
         self.unanswered = False
         """Whether something was added that the model has not replied to."""
         self.delivered: set[str] = set()
@@ -98,6 +100,11 @@ class Conversation:
         """Record messages that are not for this conversation."""
         self._record({"kind": "set_aside", "messages": list(messages)})
         self.sync()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was said in it yet."""
+        return self.replies == 0 and not self.unanswered
 
     def sync(self) -> None:
         """Make what was appended survive power loss."""
@@ -150,6 +157,7 @@ class Conversation:
         elif kind == "assistant":
             self._count(entry)
             self.replies += 1
+            self.said = "\n".join(b["text"] for b in entry["blocks"] if b.get("type") == "text")
             self.unanswered = False
             calls = [b["id"] for b in entry["blocks"] if b.get("type") == "tool_use"]
             self.open_calls = calls

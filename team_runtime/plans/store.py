@@ -34,7 +34,7 @@ class PlanStore:
     ) -> tuple[Plan, Revision]:
         """Close the gate until a new revision is approved; `note` says what is wanted."""
         with self._store.lock("plans"):
-            plan = self._find(agent, task, epoch) or self._new(agent, task, epoch, session)
+            plan = self.find(agent, task, epoch) or self._new(agent, task, epoch, session)
             new = model.demanded(plan, self._request_id(plan), scrub(note))
             self._put(plan, new)
         return new, new.current
@@ -49,7 +49,7 @@ class PlanStore:
                 "The plan is blank; say what will be done, where, and how to check it."
             )
         with self._store.lock("plans"):
-            plan = self._find(agent, task, epoch) or self._new(agent, task, epoch, session)
+            plan = self.find(agent, task, epoch) or self._new(agent, task, epoch, session)
             request = self._request_id(plan)
             new = model.submitted(plan, request, scrub(text), iso(self._store.clock.now()))
             self._put(plan, new)
@@ -99,8 +99,8 @@ class PlanStore:
         """For a resumed agent: its plan now belongs to the new claim of the same task, with every
         revision, request id and decision as it was. `None` when there is no plan."""
         with self._store.lock("plans"):
-            plan = self._find(agent, task, old_epoch)
-            if plan is None or self._find(agent, task, new_epoch) is not None:
+            plan = self.find(agent, task, old_epoch)
+            if plan is None or self.find(agent, task, new_epoch) is not None:
                 return None
             new = replace(plan, epoch=new_epoch)
             self._put(plan, new)
@@ -108,8 +108,23 @@ class PlanStore:
 
     def gate(self, agent: str, task: str | None, epoch: int) -> Gate:
         """What the newest revision for this claim allows; `NONE` without a plan."""
-        plan = self._find(agent, task, epoch)
+        plan = self.find(agent, task, epoch)
         return plan.gate if plan else Gate.NONE
+
+    def find(self, agent: str, task: str | None, epoch: int) -> Plan | None:
+        """The plan for this claim, or `None`."""
+        for number in sorted(self._numbers(), reverse=True):
+            plan_id = f"plan_{number}"
+            # A plan never changes hands, so those of other agents are read once.
+            if self._owners.get(plan_id, (agent, task)) != (agent, task):
+                continue
+            plan = self._read_or_skip(plan_id)
+            if plan is None:
+                continue
+            self._owners[plan_id] = (plan.agent, plan.task)
+            if (plan.agent, plan.task, plan.epoch) == (agent, task, epoch):
+                return plan
+        return None
 
     def get(self, plan_id: str) -> Plan:
         """The plan. Raises `InputError` when there is none."""
@@ -145,20 +160,6 @@ class PlanStore:
             feedback=new.current.feedback,
         )
         return new, new.current
-
-    def _find(self, agent: str, task: str | None, epoch: int) -> Plan | None:
-        """The plan for this claim. A plan never changes hands, so other agents' are read once."""
-        for number in sorted(self._numbers(), reverse=True):
-            plan_id = f"plan_{number}"
-            if self._owners.get(plan_id, (agent, task)) != (agent, task):
-                continue
-            plan = self._read_or_skip(plan_id)
-            if plan is None:
-                continue
-            self._owners[plan_id] = (plan.agent, plan.task)
-            if (plan.agent, plan.task, plan.epoch) == (agent, task, epoch):
-                return plan
-        return None
 
     def _new(self, agent: str, task: str | None, epoch: int, session: str) -> Plan:
         number = max((*self._numbers(), *self._numbers(self._store.layout.quarantine)), default=0)

@@ -6,8 +6,10 @@ Every child of a run carries the run's id in its environment, so that what is le
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final
@@ -16,6 +18,10 @@ from team_runtime.process.usage import User, processes, user_of
 
 MARK: Final = "TEAM_RUN"
 """The variable that names the run."""
+_LOOKS: Final = 600
+_GIT_LOOKS: Final = 500
+_PAUSE: Final = 0.01
+"""Seconds between two looks."""
 
 
 def left_by(runs: Collection[str], proc: Path = Path("/proc")) -> list[User]:
@@ -30,23 +36,24 @@ def left_by(runs: Collection[str], proc: Path = Path("/proc")) -> list[User]:
 
 
 def end_left_by(runs: Collection[str], proc: Path = Path("/proc")) -> list[User]:
-    """End the processes that dead runs left. Returns what was ended.
+    """End the processes that dead runs left, and wait until they have ended. Returns them.
 
     They are killed: whoever would have heeded a polite request has gone, and every one of them may
-    still be writing to a worktree.
+    still be writing to a worktree. Only git gets a moment to finish, because cut off it leaves
+    locks and half a checkout.
     """
-    ended: list[User] = []
-    for _ in range(10):  # a dying process may have started another one
+    ended: dict[int, User] = {}
+    for look in range(_LOOKS):  # a dying process may have started another one
         found = left_by(runs, proc)
         if not found:
             break
         for user in found:
-            try:
-                os.kill(user.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            ended.append(user)
-    return ended
+            if look >= _GIT_LOOKS or not user.name.startswith("git"):
+                ended[user.pid] = user
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(user.pid, signal.SIGKILL)
+        time.sleep(_PAUSE)
+    return list(ended.values())
 
 
 def _marked(entry: Path, marks: set[bytes]) -> bool:

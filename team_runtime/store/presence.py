@@ -10,6 +10,7 @@ import fcntl
 import os
 import re
 import socket
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,9 @@ from team_runtime.store.records import decode_record, encode_record
 from team_runtime.types import Json, Liveness
 
 VERSION: Final = 1
+_LOOKS: Final = 100
+_PAUSE: Final = 0.02
+"""Seconds between two looks at who holds the team."""
 _RUN: Final = re.compile(r"run-[0-9a-f]{16}")
 
 
@@ -120,16 +124,32 @@ class RunPresence(Runs):
             self._lock.release()
 
 
-def hold_team(store: Store, session: str) -> Hold:
-    """The right to be the one team of the workspace, for as long as this process lives.
+def hold_team(store: Store, session: str | None = None) -> Hold:
+    """The right to be the one team of the workspace, for as long as this process lives. A session
+    that is not known yet is to be noted soon.
 
     Raises `TeamRunning`, which names the process and session that have it.
     """
+    for _ in range(_LOOKS):
+        try:
+            return store.hold("team", {"session": session} if session else {})
+        except Held as error:
+            held = error
+        if "session" in held.info and _lives(held.pid):
+            break
+        threading.Event().wait(_PAUSE)  # it has only just begun, and says in a moment who it is
+    other = str(held.info.get("session", "unknown"))
+    raise TeamRunning(held.pid, other, str(store.layout.workspace)) from held
+
+
+def _lives(pid: str) -> bool:
     try:
-        return store.hold("team", {"session": session})
-    except Held as error:
-        other = str(error.info.get("session", "unknown"))
-        raise TeamRunning(error.pid, other, str(store.layout.workspace)) from error
+        os.kill(int(pid), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _place(descriptor: int) -> dict[str, Json]:

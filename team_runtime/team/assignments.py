@@ -113,8 +113,7 @@ class Assignments:
             if held is None and effect is Effect.EDIT and agent != LEAD:
                 return "you have no task, so you can only read: claim one with claim_task first."
             needed = agent in self._needs_plan or (held is not None and held.task.plan_required)
-        task_id, epoch = (held.claim.task_id, held.claim.epoch) if held else (None, 0)
-        gate = self._plans.gate(agent, task_id, epoch)
+        gate = self._plans.gate(agent, *self.plan_key(agent))
         if gate is Gate.APPROVED or (gate is Gate.NONE and not needed):
             return None
         return {
@@ -126,9 +125,12 @@ class Assignments:
 
     def waits_for_plan(self, agent: str) -> bool:
         """Whether a plan of this agent is being reviewed."""
+        return self._plans.gate(agent, *self.plan_key(agent)) is Gate.PENDING
+
+    def plan_key(self, agent: str) -> tuple[str | None, int]:
+        """The task and the claim's epoch to which a plan of the agent belongs now."""
         held = self.of(agent)
-        task_id, epoch = (held.claim.task_id, held.claim.epoch) if held else (None, 0)
-        return self._plans.gate(agent, task_id, epoch) is Gate.PENDING
+        return (held.claim.task_id, held.claim.epoch) if held else (None, 0)
 
     def complete(self, agent: str, task_id: str, summary: str, runner: Runner) -> Finished:
         """Finish the agent's own task; `runner` runs its check. Its tools stay where they are

@@ -31,9 +31,12 @@ class Lead:
 
     def run(self) -> None:
         """Work until the run is over, the lead is stopped, or its model cannot be had."""
+        conversation = self.agent.conversation
         try:
-            if not self.agent.conversation.unanswered and not self._next():
-                return
+            if not conversation.unanswered:
+                self.text = conversation.said
+                if not self._next():
+                    return
             while True:
                 self.team.change(self.member.name, State.WORKING, busy=True)
                 self.text = self.agent.work() or self.text

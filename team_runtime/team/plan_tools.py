@@ -34,8 +34,7 @@ class SubmitPlan:
 
     def run(self, input: SubmitPlanInput, context: ToolContext) -> str:
         parts = self._team.parts
-        held = parts.assignments.of(context.agent)
-        task, epoch = (held.claim.task_id, held.claim.epoch) if held else (None, 0)
+        task, epoch = parts.assignments.plan_key(context.agent)
         revision = parts.planning.submit(context.agent, task, epoch, parts.session, input.plan)
         reviewer = "a person" if parts.planning.reviewer == PERSON else "the lead"
         return (
@@ -67,8 +66,7 @@ class RequestPlan:
             raise ToolFailure("The lead submits no plans; nothing was asked for.")
         member = self._team.get(input.teammate)
         parts = self._team.parts
-        held = parts.assignments.of(member.name)
-        task, epoch = (held.claim.task_id, held.claim.epoch) if held else (None, 0)
+        task, epoch = parts.assignments.plan_key(member.name)
         if task is not None:  # whoever goes on with it later needs a plan too
             parts.board.edit(task, plan_required=True)
         else:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final
 
 from team_runtime.bus.base import Bus
 from team_runtime.clock import Clock
 from team_runtime.errors import PlanRefused
-from team_runtime.plans.model import Plan, Revision
+from team_runtime.plans.model import Gate, Plan, Revision
 from team_runtime.plans.store import PlanStore
 
 PERSON: Final = "person"
@@ -32,12 +33,9 @@ class Planning:
     def submit(self, agent: str, task: str | None, epoch: int, session: str, text: str) -> Revision:
         """Store the next revision and tell the lead when it is the lead who decides. Every plan is
         also an event, which the person's view shows in full."""
-        _, revision = self._plans.submit(agent, task, epoch, session, text)
+        plan, revision = self._plans.submit(agent, task, epoch, session, text)
         if self.reviewer == LEAD:
-            attributes = {"request_id": revision.request_id, "revision": str(revision.number)}
-            if task is not None:
-                attributes["task"] = task
-            self._bus.send(agent, LEAD, text, "plan_request", attributes)
+            self._ask(plan, revision)
         return revision
 
     def decide_as_lead(self, request_id: str, approve: bool, feedback: str) -> Revision:
@@ -54,6 +52,10 @@ class Planning:
         """A person's decision on a revision. Raises `PlanRefused` for one that is not current."""
         return self._announce(*self._plans.decide_revision(plan_id, number, approve, by, feedback))
 
+    def of(self, agent: str, task: str | None, epoch: int) -> Plan | None:
+        """The agent's plan for this claim."""
+        return self._plans.find(agent, task, epoch)
+
     def pending(self, session: str) -> list[tuple[Plan, Revision]]:
         """The revisions of this session that wait for a decision, oldest first."""
         return [
@@ -68,6 +70,22 @@ class Planning:
             default=math.inf,
         )
 
+    def tell_again(
+        self, plan: Plan, lead_has: Collection[str], author_has: Collection[str]
+    ) -> bool:
+        """Send what a killed process had decided and not sent: the request to the lead, or the
+        decision to its author. Given the ids of the messages that both have, returns whether the
+        author was told."""
+        revision = plan.current
+        asks = plan.gate is Gate.PENDING and self.reviewer == LEAD
+        if asks and _request_id(revision) not in lead_has:
+            self._ask(plan, revision)
+        decided = plan.gate in (Gate.APPROVED, Gate.REJECTED)
+        if not decided or _decision_id(revision) in author_has:
+            return False
+        self._announce(plan, revision)
+        return True
+
     def expire(self, session: str) -> None:
         """Reject what nobody decided before its deadline: with nobody there the answer is no."""
         for plan, revision in self.pending(session):
@@ -78,6 +96,13 @@ class Planning:
     def _due(self, revision: Revision) -> datetime:
         return datetime.fromisoformat(revision.submitted_at or "") + self._deadline
 
+    def _ask(self, plan: Plan, revision: Revision) -> None:
+        attributes = {"request_id": revision.request_id, "revision": str(revision.number)}
+        if plan.task is not None:
+            attributes["task"] = plan.task
+        message_id = _request_id(revision)
+        self._bus.send(plan.agent, LEAD, revision.text, "plan_request", attributes, message_id)
+
     def _announce(self, plan: Plan, revision: Revision) -> Revision:
         approved = revision.state == "approved"
         attributes = {
@@ -87,5 +112,14 @@ class Planning:
         }
         body = revision.feedback or ("Go ahead." if approved else "Revise it and submit it again.")
         sender = revision.decided_by or PERSON
-        self._bus.send(sender, plan.agent, body, "plan_decision", attributes)
+        message_id = _decision_id(revision)
+        self._bus.send(sender, plan.agent, body, "plan_decision", attributes, message_id)
         return revision
+
+
+def _request_id(revision: Revision) -> str:
+    return f"m-{revision.request_id}"
+
+
+def _decision_id(revision: Revision) -> str:
+    return f"m-{revision.request_id}-decision"

@@ -1,26 +1,26 @@
-"""One run of a team on the event loop: the lead's thread, signals, the time limit, the end."""
+"""One run of a team on the event loop: the lead's thread, the time limit, the end."""
 
 from __future__ import annotations
 
 import math
-import os
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import anyio
 from anyio import to_thread
-from anyio.abc import TaskStatus
 
 from team_runtime.board.base import Claim
 from team_runtime.errors import LimitReached, TeamError
+from team_runtime.loop.agent import Agent
+from team_runtime.team.catch_up import catch_up
+from team_runtime.team.interrupts import Interrupts
 from team_runtime.team.lead import Lead
 from team_runtime.team.member import Spawn
+from team_runtime.team.planning import PERSON
 from team_runtime.team.team import Team
 from team_runtime.team.teammate import live_in
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMIT_GRACE: Final = 10.0
 """Seconds that turns may still take once a limit is reached."""
 INTERRUPTED: Final = 130
@@ -40,8 +40,10 @@ class Ending:
 class Start:
     """What a run begins with."""
 
-    prompt: str
-    """Empty when a resumed session just goes on."""
+    request: str
+    """What the session is for; the lead is told once."""
+    further: str = ""
+    """What a resumed session is asked on top."""
     claims: Sequence[Claim] = ()
     """Claims that were carried over from an earlier run."""
     roster: Sequence[Spawn] = ()
@@ -52,20 +54,19 @@ async def run_team(
     team: Team,
     start: Start,
     timeout: float | None,  # noqa: ASYNC109 - a limit of the run with an end of its own
-    signals: bool = True,
+    interrupts: Interrupts,
 ) -> Ending:
     """Let the lead work until nothing can wake it, then shut the teammates down."""
-    interrupts = Interrupts(team)
     async with anyio.create_task_group() as group:
         team.open(group)
         member, agent = team.add_lead()
         lead = Lead(team, member, agent)
         await to_thread.run_sync(_adopt, team, start.claims)
-        agent.go_on(start.prompt)
-        for spawn in start.roster:
-            await team.restore(spawn, live_in(team))
-        if signals:
-            await group.start(interrupts.watch)
+        restored = [team.restore(spawn) for spawn in start.roster]
+        await to_thread.run_sync(_resume, team, start, agent, [each for _, each in restored])
+        interrupts.attach(team)
+        for each in restored:
+            await team.begin(*each, live_in(team))
         group.start_soon(_enforce_limits, team)
         if timeout is not None:
             group.start_soon(_watch_time, team, timeout)
@@ -85,27 +86,15 @@ def _adopt(team: Team, claims: Sequence[Claim]) -> None:
             team.parts.emit("notice", text=f"{claim.task_id} was given back: {error}")
 
 
-class Interrupts:
-    """What signals do: the first lets every turn end, the second ends all waits, the third leaves
-    at once; recovery is then the same as after `kill -9`."""
-
-    def __init__(self, team: Team) -> None:
-        self._team = team
-        self.seen = 0
-
-    async def watch(self, *, task_status: TaskStatus[None]) -> None:
-        """Receive signals until cancelled."""
-        with anyio.open_signal_receiver(*SIGNALS) as received:
-            task_status.started()
-            async for _ in received:
-                self.seen += 1
-                if self.seen == 1:
-                    self._team.stop("the run was interrupted")
-                elif self.seen == 2:
-                    for member in self._team.members():
-                        self._team.force(member.name)
-                else:
-                    os._exit(INTERRUPTED)
+def _resume(team: Team, start: Start, lead: Agent, teammates: Sequence[Agent]) -> None:
+    """Let every conversation begin, or go on where it was cut off."""
+    is_new = lead.conversation.is_new
+    if is_new:
+        lead.set_aside_old_mail(keep={PERSON})
+    lead.go_on(start.request if is_new else "", start.further)
+    for agent in teammates:
+        agent.go_on()
+    catch_up(team, {agent.name: agent for agent in (lead, *teammates)})
 
 
 async def _watch_time(team: Team, seconds: float) -> None:

@@ -66,6 +66,8 @@ class Team:
         self._limiter = anyio.CapacityLimiter(math.inf)
         self.stop_error: TeamError | None = None
         self.limit_reached = Bell()
+        self.stopping = False
+        """Whether the whole team was asked to stop: nobody is left to be told about a member."""
 
     # Members
 
@@ -163,6 +165,8 @@ class Team:
         Raises `NameInvalid`, `InputError`, or `ClaimRefused` when its task cannot be claimed; then
         no teammate was made.
         """
+        if self.stopping:
+            raise InputError("the run is ending; nobody was started")
         with self._spawning:
             known = self._known(spawn.name)
             if known is not None and not known.state.ended:
@@ -172,7 +176,7 @@ class Team:
                 self.parts.assignments.claim(spawn.name, spawn.task_id)
             try:
                 agent = self._prepared(member, spawn)
-                by.wait(self._start, member, agent, run)
+                by.wait(self.begin, member, agent, run)
             except BaseException:
                 self.parts.assignments.release(spawn.name, "its agent could not be started")
                 raise
@@ -199,15 +203,14 @@ class Team:
         )
         return agent
 
-    async def restore(self, spawn: Spawn, run: Callable[[Member, Agent], None]) -> None:
-        """Start a teammate of an earlier run where it was. Call on the loop thread."""
+    def restore(self, spawn: Spawn) -> tuple[Member, Agent]:
+        """Make a teammate of an earlier run, where it was. Call on the loop thread."""
         member = self._new_member(spawn, spawn.model or self.parts.model)
         agent = self._make_agent(self, member, spawn.role)
         if spawn.require_plan:
             self.parts.assignments.require_plan(spawn.name)
-        agent.go_on("")
         self.parts.emit("agent_spawned", spawn.name, role=spawn.role, model=member.model)
-        await self._start(member, agent, run)
+        return member, agent
 
     def assign(self, name: str, sender: str) -> None:
         """Tell a member about the task that it holds now."""
@@ -216,7 +219,9 @@ class Team:
             return
         task = held.task
         body = f"{task.id}: {task.subject}\n{task.description}\nDirectory: {held.place.root}"
-        self.parts.bus.send(sender, name, body, "task_assigned", {"task": task.id})
+        message_id = assignment_id(task.id, held.claim.epoch)
+        attributes = {"task": task.id}
+        self.parts.bus.send(sender, name, body, "task_assigned", attributes, message_id)
 
     def _known(self, name: str) -> Member | None:
         if name in RESERVED:
@@ -232,12 +237,16 @@ class Team:
     def _new_member(self, spawn: Spawn, model: str, is_lead: bool = False) -> Member:
         return Member(spawn.name, spawn.role, model, Crossing(), Bell(), is_lead)
 
-    async def _start(
+    async def begin(
         self, member: Member, agent: Agent, run: Callable[[Member, Agent], None]
     ) -> None:
+        """Start a member's thread."""
         assert self._group is not None
         with self._lock:
             self._members[member.name] = member
+            stopping = self.stopping
+        if stopping:
+            self.ask_to_stop(member.name, "the run is ending")
         self._group.start_soon(self.host, run, member, agent)
 
     async def host(
@@ -275,10 +284,9 @@ class Team:
         """Release what a member holds, so that a resumed session can take it up again; returns the
         task's id."""
         held = self.parts.assignments.of(name)
-        released = self.parts.assignments.release(name, note)
-        if held is not None and released is not None:
-            self.record(name, left={"task": released, "epoch": held.claim.epoch})
-        return released
+        if held is not None and not held.done:
+            self.record(name, left={"task": held.claim.task_id, "epoch": held.claim.epoch})
+        return self.parts.assignments.release(name, note)
 
     # Stopping
 
@@ -301,6 +309,7 @@ class Team:
 
     def stop(self, reason: str, error: TeamError | None = None) -> None:
         """Ask every member to stop. The first error is the one that the run ends with."""
+        self.stopping = True
         self.stop_error = self.stop_error or error
         for member in self.members():
             self.ask_to_stop(member.name, reason)
@@ -321,6 +330,7 @@ class Team:
 
     async def shut_down(self) -> None:
         """Stop all teammates, by force after the deadline, and wait until they have ended."""
+        self.stopping = True
         teammates = [m.name for m in self.members() if not m.is_lead]
         for name in teammates:
             self.ask_to_stop(name, "the run is over")
@@ -342,3 +352,8 @@ class Team:
     async def _force_in_group(self, name: str) -> None:
         assert self._group is not None
         self._group.start_soon(self.force_later, name, self.parts.stop_seconds)
+
+
+def assignment_id(task_id: str, epoch: int) -> str:
+    """The id of the message about a claim."""
+    return f"m-{task_id}-{epoch}"

@@ -68,7 +68,7 @@ class Teammate:
         bus = team.parts.bus
         if any(message.type == "plan_decision" for message in bus.unread(self._name)):
             return  # decided before the turn that submitted it ended: what it said is no result
-        bus.send(self._name, LEAD, text or "(it ended its turn without a text)", "result")
+        report(team, self.agent, text)
         bus.send(self._name, LEAD, f"{self._name} is idle.", "idle")
         team.change(self._name, State.IDLE)
 
@@ -163,9 +163,20 @@ class Teammate:
                 bus.send(self._name, sender, text, "error")
         if final is State.FAILED:
             bus.send(self._name, LEAD, f"{self._name} has failed: {note}{kept}", "error")
-        else:
+        elif not team.stopping:
             note = note.rstrip(".")
             bus.send(self._name, LEAD, f"{self._name} has stopped: {note}.{kept}", "shutdown_reply")
+
+
+def report(team: Team, agent: Agent, text: str) -> None:
+    """Send the text with which an agent ended its turn to the lead."""
+    body = text or "(it ended its turn without a text)"
+    team.parts.bus.send(agent.name, LEAD, body, "result", id=report_id(team, agent))
+
+
+def report_id(team: Team, agent: Agent) -> str:
+    """The id of the report about the agent's last turn."""
+    return f"m-{team.parts.session}-{agent.name}-{agent.conversation.replies}"
 
 
 def live_in(team: Team) -> Callable[[Member, Agent], None]:

@@ -45,6 +45,13 @@ class BusContract(ABC):
         assert (message.body, message.attributes) == ("Grüße\n<b>&", {"task": "task_1"})
         assert message.at.endswith("Z")
 
+    def test_a_message_can_be_sent_under_an_id_of_the_sender(self, bus: Bus) -> None:
+        sent = bus.send("lead", "alice", "hello", id="m-task_1-2")
+        assert sent.id == "m-task_1-2"
+        assert bus.take("alice") == [sent]
+        bus.acknowledge("alice", [sent.id])
+        assert self.open_bus().unread("alice") == []
+
     def test_order_is_kept(self, bus: Bus) -> None:
         for n in range(12):
             bus.send("lead", "alice", str(n))

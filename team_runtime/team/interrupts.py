@@ -1,0 +1,65 @@
+"""What signals do to a run."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from team_runtime.team.team import Team
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupts:
+    """The first signal lets every turn end, within `patience` seconds; the second ends all waits;
+    the third leaves at once, and recovery is then the same as after `kill -9`.
+
+    They are also heard before there is a team, and while it is taken apart.
+    """
+
+    def __init__(self, leave: Callable[[], None], patience: float) -> None:
+        self._leave = leave
+        self._patience = patience
+        self._team: Team | None = None
+        self.seen = 0
+
+    async def watch(self, *, task_status: TaskStatus[None]) -> None:
+        """Receive signals until cancelled. Those that this process was told to ignore, as by
+        `nohup`, stay ignored."""
+        heard = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+        with anyio.open_signal_receiver(*heard) as received:
+            task_status.started()
+            async with anyio.create_task_group() as group:
+                async for _ in received:
+                    self.seen += 1
+                    if self.seen == 1:
+                        group.start_soon(self._drain)
+                    elif self.seen == 2:
+                        self._force()
+                    else:
+                        self._leave()
+
+    def attach(self, team: Team) -> None:
+        """From now on signals stop `team`, also those that came before."""
+        self._team = team
+        if self.seen >= 1:
+            team.stop("the run was interrupted")
+        if self.seen >= 2:
+            self._force()
+
+    async def _drain(self) -> None:
+        if self._team is not None:
+            text = "finishing the current turns; press Ctrl-C again to stop now"
+            self._team.parts.emit("notice", text=text)
+            self._team.stop("the run was interrupted")
+        await anyio.sleep(self._patience)
+        self._force()
+
+    def _force(self) -> None:
+        if self._team is not None:
+            for member in self._team.members():
+                self._team.force(member.name)
