@@ -108,10 +108,10 @@ def base(word: str) -> str:
 def words(text: str) -> frozenset[str]:
     """Every word of `text` that could name a program, however it is nested or quoted.
 
-    The text is read in two ways, because quotes, backslashes and empty expansions may stand
+    The text is read in several ways, because quotes, backslashes and empty expansions may stand
     between words or within one. A name that is put together at run time is not found.
     """
     apart = re.sub(r"[$`(){}<>;&|\"'\\=,!#]", " ", text)
     joined = re.sub(r"\\\n|[\"'\\]|\$\{[^}]*\}|\$(?:\w+|[@*#?!$-])|`\s*`|\$\(\s*\)", "", text)
     joined = re.sub(r"[$`(){}<>;&|=,!#]", " ", joined)
-    return frozenset(base(word) for word in f"{apart} {joined}".split())
+    return frozenset(base(word) for word in f"{text} {apart} {joined}".split())

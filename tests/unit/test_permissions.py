@@ -1,0 +1,179 @@
+"""What is allowed, asked and denied in each mode, with and without rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from team_runtime.errors import InputError
+from team_runtime.guard.base import Decision, Effect, Question, Verdict, strictest
+from team_runtime.guard.permissions import MODES
+from team_runtime.guard.shell import MAX_LENGTH
+from tests.support.tools import permissions
+
+READ = Question("read_file", Effect.READ, {"path": "a"}, "a", in_task=False)
+MAIN = Question("edit_file", Effect.EDIT, {"path": "a"}, "a", in_task=False)
+TASK = replace(MAIN, in_task=True)
+BASH = Question("bash", Effect.COMMAND, {"command": "ls -l"}, None, in_task=True)
+LAND = Question("land_worktree", Effect.LAND, {"name": "w"}, None, in_task=False)
+BOARD = Question("create_task", Effect.COORDINATE, {"subject": "s"}, None, in_task=False)
+GIT = replace(TASK, path=".git/config", protected=True)
+
+ALLOW, ASK, DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY
+TABLE = {
+    # mode: read, edit of the main checkout, edit of the own task, command, landing, board
+    "default": (ALLOW, ASK, ALLOW, ASK, ASK, ALLOW),
+    "acceptEdits": (ALLOW, ALLOW, ALLOW, ASK, ASK, ALLOW),
+    "plan": (ALLOW, DENY, DENY, DENY, DENY, ALLOW),
+    "dontAsk": (ALLOW, DENY, ALLOW, DENY, DENY, ALLOW),
+    "bypassPermissions": (ALLOW, ALLOW, ALLOW, ALLOW, ALLOW, ALLOW),
+}
+
+
+def verdict(
+    question: Question, mode: str = "default", allow: Sequence[str] = (), deny: Sequence[str] = ()
+) -> Verdict:
+    return permissions(mode, allow, deny).decide(question).verdict
+
+
+def test_the_table_has_every_mode() -> None:
+    assert set(TABLE) == set(MODES)
+    with pytest.raises(InputError, match="unknown permission mode"):
+        permissions("yolo")
+
+
+@pytest.mark.parametrize("mode", TABLE)
+def test_without_rules_the_mode_decides(mode: str) -> None:
+    questions = (READ, MAIN, TASK, BASH, LAND, BOARD)
+    assert tuple(verdict(question, mode) for question in questions) == TABLE[mode]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_files_of_git_and_the_runtime_are_never_edited(mode: str) -> None:
+    assert verdict(GIT, mode, allow=["Edit", "Edit(.git/**)"]) is DENY
+    assert verdict(replace(READ, path=".git/config", protected=True), mode) is ALLOW
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_deny_rule_holds_in_every_mode_and_against_every_allow_rule(mode: str) -> None:
+    allow = ["Bash", "Bash(ls *)", "Edit", "Read", "land_worktree"]
+    assert verdict(BASH, mode, allow, ["Bash(ls *)"]) is DENY
+    assert verdict(TASK, mode, allow, ["Edit(a)"]) is DENY
+    assert verdict(READ, mode, allow, ["Read"]) is DENY
+    assert verdict(LAND, mode, allow, ["land_worktree"]) is DENY
+    assert verdict(BOARD, mode, allow, ["create_task"]) is DENY
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "dontAsk", "bypassPermissions"])
+def test_an_allow_rule_spares_the_question(mode: str) -> None:
+    assert verdict(BASH, mode, ["Bash(ls *)"]) is ALLOW
+    assert verdict(MAIN, mode, ["Edit(a)"]) is ALLOW
+    assert verdict(LAND, mode, ["land_worktree"]) is ALLOW
+
+
+def test_the_mode_plan_beats_allow_rules() -> None:
+    allow = ["Bash", "Edit", "land_worktree"]
+    assert {verdict(question, "plan", allow) for question in (MAIN, TASK, BASH, LAND)} == {DENY}
+
+
+def test_a_bare_rule_covers_what_is_opaque_and_a_pattern_does_not() -> None:
+    opaque = replace(BASH, input={"command": "ls > x"})
+    assert verdict(opaque, allow=["Bash"]) is ALLOW
+    assert verdict(opaque, allow=["Bash(*)"]) is ALLOW
+    assert verdict(opaque, allow=["Bash(ls *)"]) is ASK
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("text", ["true; " * MAX_LENGTH + "rm x", "a" * (MAX_LENGTH + 1)])
+def test_a_command_over_the_limit_is_denied(mode: str, text: str) -> None:
+    question = replace(BASH, input={"command": text})
+    assert verdict(question, mode, ["Bash"], ["Bash(rm *)"]) is DENY
+
+
+@pytest.mark.parametrize("input", [{}, {"command": None}, {"command": ["ls"]}, [], None, "ls"])
+def test_a_command_call_without_a_command_is_denied(input: object) -> None:
+    assert verdict(replace(BASH, input=input), "bypassPermissions", ["Bash"]) is DENY
+
+
+def test_a_decision_names_its_rule() -> None:
+    denied = permissions(deny=["Bash(ls *)"]).decide(BASH)
+    assert (denied.rule, denied.origin) == ("Bash(ls *)", "deny rule")
+    assert "Bash(ls *)" in denied.reason
+    allowed = permissions(allow=["Bash(ls *)"]).decide(BASH)
+    assert (allowed.rule, allowed.origin) == ("Bash(ls *)", "allow rule")
+    assert permissions("dontAsk").decide(BASH).reason.endswith("the mode is dontAsk")
+
+
+def test_the_strictest_decision_is_the_first_that_none_beats() -> None:
+    allow, ask, deny, other = (Decision(v, str(n)) for n, v in enumerate([ALLOW, ASK, DENY, DENY]))
+    assert strictest([allow]) is allow
+    assert strictest([allow, ask, allow]) is ask
+    assert strictest([ask, deny, other, allow]) is deny
+
+
+RULES = [
+    *("Bash", "Bash(ls *)", "Bash(* -l)", "Bash(git:*)", "Read", "Read(a)", "Read(./b/**)", "Edit"),
+    *("Edit(*.py)", "Write(a)", "grep", "land_worktree", "create_task", "Glob(b)"),
+]  # fmt: skip
+RULE_LISTS = st.lists(st.sampled_from(RULES), max_size=4)
+PATHS = st.sampled_from(["a", ".", "b/x.py", "worktrees/w/a", ".git/config", "b"]) | st.none()
+COMMANDS = st.sampled_from(["ls", "ls -l", "git x; ls", "ls > y", "eval git", "x" * 30_000, ""])
+QUESTIONS = st.one_of(
+    st.builds(
+        Question,
+        st.sampled_from(["read_file", "glob", "grep"]),
+        st.just(Effect.READ),
+        st.just({}),
+        PATHS,
+        st.booleans(),
+        st.booleans(),
+    ),
+    st.builds(
+        Question,
+        st.sampled_from(["edit_file", "write_file"]),
+        st.just(Effect.EDIT),
+        st.just({}),
+        PATHS,
+        st.booleans(),
+        st.booleans(),
+    ),
+    st.builds(lambda text: replace(BASH, input={"command": text}), COMMANDS),
+    st.sampled_from([LAND, BOARD]),
+)
+MODE = st.sampled_from(MODES)
+
+
+@given(QUESTIONS, MODE, RULE_LISTS, RULE_LISTS, st.sampled_from(RULES))
+def test_a_further_deny_rule_never_allows_more(
+    question: Question, mode: str, allow: list[str], deny: list[str], further: str
+) -> None:
+    order = list(Verdict)
+    before = verdict(question, mode, allow, deny)
+    after = verdict(question, mode, allow, [*deny, further])
+    assert order.index(after) >= order.index(before)
+
+
+@given(QUESTIONS, MODE, RULE_LISTS, RULE_LISTS, st.sampled_from(RULES))
+def test_a_further_allow_rule_never_denies_and_never_lifts_a_denial(
+    question: Question, mode: str, allow: list[str], deny: list[str], further: str
+) -> None:
+    order = list(Verdict)
+    before = permissions(mode, allow, deny).decide(question)
+    after = permissions(mode, [*allow, further], deny).decide(question)
+    assert order.index(after.verdict) <= order.index(before.verdict)
+    if before.verdict is DENY and before.origin == "deny rule":
+        assert after == before
+
+
+@given(QUESTIONS, MODE, RULE_LISTS, RULE_LISTS)
+def test_the_same_question_has_the_same_answer(
+    question: Question, mode: str, allow: list[str], deny: list[str]
+) -> None:
+    decider = permissions(mode, allow, deny)
+    first = decider.decide(question)
+    assert first.reason
+    assert decider.decide(question) == first == permissions(mode, allow, deny).decide(question)
