@@ -95,13 +95,15 @@ def make_shop(source: Path, folder: Path, environ: Mapping[str, str]) -> None:
     """Copy the shop and make its first commit."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is not an empty folder; nothing was changed")
+    git = Git(BlockingRunner(), scrubbed(environ))
+    git.check_version(source)
     try:
         shutil.copytree(
             source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
         )
     except OSError as error:
         raise InputError(f"{folder} could not be written: {error}") from error
-    create_repository(folder, Git(BlockingRunner(), scrubbed(environ)), BRANCH, "A small web shop")
+    create_repository(folder, git, BRANCH, "A small web shop")
 
 
 def run_tests(folder: Path, environ: Mapping[str, str]) -> Tests:

@@ -126,7 +126,15 @@ class _Doctor:
 
     def locks(self) -> Iterator[Finding]:
         team = Layout(self.root).team
-        if locks_work(team if team.is_dir() else self.root):
+        folder = team if team.is_dir() else self.root
+        try:
+            working = locks_work(folder)
+        except OSError as error:
+            hint = "Everything is recorded there; fix its permissions or use another folder."
+            detail = f"{folder} cannot be written: {error.strerror}"
+            yield Finding("file locks", State.PROBLEM, detail, hint)
+            return
+        if working:
             yield Finding("file locks", State.OK, "they keep others out")
         else:
             hint = "Put the workspace on a local disk."

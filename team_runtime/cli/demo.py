@@ -107,12 +107,11 @@ def _summary(result: Any) -> list[str]:
 
 def _fate(task: dict[str, Any]) -> list[str]:
     """What became of a task."""
-    lines = [f"{task['id']}  {task['subject']}"]
-    lines.append(f"        {task['status']} by {task['owner']} in worktrees/{task['worktree']}")
-    if task["plan"]:
-        plan = task["plan"]
-        lines[-1] += f", commit {str(task['commit'])[:12]}"
-        lines.append(
-            f"        {plan['id']}, revision {plan['revision']}, approved by {plan['approvedBy']}"
-        )
-    return lines
+    by = f" by {task['owner']}" if task["owner"] else ""
+    where = f" in worktrees/{task['worktree']}" if task["worktree"] else ""
+    commit = f", commit {task['commit'][:12]}" if task["commit"] else ""
+    plan = task["plan"]
+    lines = [f"{task['id']}  {task['subject']}", f"{task['status']}{by}{where}{commit}"]
+    if plan:
+        lines.append(f"{plan['id']}, revision {plan['revision']}, approved by {plan['approvedBy']}")
+    return [lines[0], *(f"        {line}" for line in lines[1:])]

@@ -104,6 +104,7 @@ _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str | None]]] = {
     "agent_spawned": lambda r: f"joined as {one_line(r['role'], 80)}",
     "agent_state": lambda r: _STATES.get(r["state"]),
     "tool_started": tool_line,
+    "tool_ended": lambda r: f"{r['tool']} gave an error" if r["is_error"] else None,
     "permission_denied": lambda r: f"was refused {r['tool']}: {one_line(r['reason'])}",
     "task_created": lambda r: f"created {r['task']}: {one_line(r['subject'], 80)}",
     "task_claimed": lambda r: f"claimed {r['task']}",
@@ -127,6 +128,7 @@ _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str | None]]] = {
 }
 _MOODS: Final = {
     "tool_started": Mood.QUIET,
+    "tool_ended": Mood.BAD,
     "permission_denied": Mood.BAD,
     "task_completed": Mood.GOOD,
     "task_failed": Mood.BAD,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from team_runtime.text import one_line
+from team_runtime.text import one_line, scrub
 
 _TEAM: Final = """\
 You are one agent of a team of software engineers that works on one git repository.
@@ -54,7 +54,7 @@ class Identity:
 
 def system_blocks(identity: Identity, workspace: str) -> list[str]:
     """The texts of the system blocks; only the last differs between teammates."""
-    place = f"The repository: {workspace}"
+    place = f"The repository: {scrub(workspace)}"
     if identity.is_lead:
         who = f"You are {identity.name}, the lead of team {identity.team}."
         return [_TEAM, f"{_LEAD}\n\n{place}", who]
