@@ -28,7 +28,7 @@ TEMPORARY: Final = ".team-tmp-"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-_MAX_STEPS: Final = 10_000
+_MAX_STEPS: Final = 4000
 """Names that are looked at for one path, with those that its links add."""
 
 
@@ -173,7 +173,9 @@ class Beneath:
     def _listed(self, folder: str) -> list[tuple[str, int]]:
         """The names in a folder, sorted, each with its kind."""
         with self._place(folder) as place:
-            if place.path != folder or place.missing:  # it became a link meanwhile
+            if place.missing:
+                raise _error(errno.ENOENT, folder)
+            if place.path != folder:  # it became a link meanwhile
                 raise _error(errno.ENOTDIR, folder)
             descriptor = os.open(place.name, _FOLDER, dir_fd=place.folder)
             try:
