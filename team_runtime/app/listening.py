@@ -23,6 +23,6 @@ class Listener:
             return
         try:
             self._call(*args)
-        except (Exception, SystemExit) as error:  # rich exits when nobody reads its output
+        except Exception as error:
             self._failed = True
             self._emit("notice", text=f"{self._name} failed and is not told any more: {error!r}")

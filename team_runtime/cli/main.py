@@ -106,8 +106,8 @@ def _usage(error: click.ClickException) -> str:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return error.format_message()
     context = error.ctx if isinstance(error, click.UsageError) else None
-    hint = f"\nTry '{context.command_path} --help'." if context is not None else ""
-    return f"team: {error.format_message()}{hint}"
+    where = context.command_path if context is not None else "team"
+    return f"team: {error.format_message()}\nTry '{where} --help'."
 
 
 def _failed(error: Exception) -> int:

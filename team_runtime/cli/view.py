@@ -260,7 +260,12 @@ def make_view(clock: Clock, color: bool, live: bool) -> View:
     if live:
         from rich.console import Console
 
-        return LiveView(clock, Console(stderr=True, no_color=not color))
+        class Terminal(Console):
+            def on_broken_pipe(self) -> None:
+                """Let the error through; rich would close stdout and end the thread."""
+                raise
+
+        return LiveView(clock, Terminal(stderr=True, no_color=not color))
     from team_runtime.cli.output import say
 
     return LineView(clock, say)
