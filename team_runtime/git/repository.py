@@ -13,6 +13,7 @@ from team_runtime.errors import CommandFailed, InputError, NotARepository
 from team_runtime.git.run import Git, Tree, split
 from team_runtime.git.status import Status, read_status
 from team_runtime.process.base import Runner
+from team_runtime.store.beneath import TEMPORARY
 
 RUNTIME_FOLDERS: Final = (".tasks", "worktrees", ".memory", ".team")
 
@@ -160,13 +161,14 @@ class Repository:
         return [main, *linked]
 
     def exclude_runtime_files(self) -> None:
-        """Keep our folders out of git, through `info/exclude`; what is there stays. A folder with
-        tracked files is the user's, and is left alone."""
+        """Keep our folders and half-written files out of git, through `info/exclude`; what is there
+        stays. A folder with tracked files is the user's, and is left alone."""
         exclude = self.tree.common_dir / "info" / "exclude"
         present = exclude.read_bytes() if exclude.exists() else b""
         tracked = self.git.items(self.tree, "ls-files", "-z", "--", *RUNTIME_FOLDERS)
         users = {path.partition("/")[0] for path in tracked}
         wanted = [f"/{name}/".encode() for name in RUNTIME_FOLDERS if name not in users]
+        wanted.append(f"{TEMPORARY}*".encode())
         missing = [line for line in wanted if line not in present.splitlines()]
         if missing:
             exclude.parent.mkdir(exist_ok=True)

@@ -136,11 +136,11 @@ def test_runtime_folders_are_excluded_once_and_nothing_is_lost(tmp_path: Path) -
     repository = Repository.open(root, GIT)
     for _ in range(2):
         repository.exclude_runtime_files()
-    assert exclude.read_text() == "/mine\n/.team/\n/.tasks/\n/worktrees/\n"
+    assert exclude.read_text() == "/mine\n/.team/\n/.tasks/\n/worktrees/\n.team-tmp-*\n"
     (root / ".git/info/exclude").unlink()
     (root / ".git/info").rmdir()
     repository.exclude_runtime_files()
-    assert exclude.read_text() == "/.tasks/\n/worktrees/\n/.team/\n"
+    assert exclude.read_text() == "/.tasks/\n/worktrees/\n/.team/\n.team-tmp-*\n"
 
 
 DIFFICULT_NAMES = ["日本 — é.txt", "-dash", "line\nbreak", "trailing ", 'quo"te', "\udcff.bin", "*"]
