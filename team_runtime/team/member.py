@@ -61,6 +61,8 @@ class Member:
     """Why it was asked to stop."""
     asked: bool = False
     """Whether it sent a message in its last shift, and may be waiting for the answer."""
+    planned: bool = False
+    """Whether it submitted a plan whose decision has not reached it."""
     reminders: int = 0
     """How often in a row it was reminded of its unfinished task."""
     remind: bool = False

@@ -36,6 +36,7 @@ class SubmitPlan:
         parts = self._team.parts
         task, epoch = parts.assignments.plan_key(context.agent)
         revision = parts.planning.submit(context.agent, task, epoch, parts.session, input.plan)
+        self._team.change(context.agent, planned=True)
         reviewer = "a person" if parts.planning.reviewer == PERSON else "the lead"
         return (
             f"Revision {revision.number} ({revision.request_id}) waits for review by {reviewer}. "
@@ -73,6 +74,7 @@ class RequestPlan:
             parts.assignments.require_plan(member.name)
             self._team.record(member.name, requirePlan=True)
         self._plans.demand(member.name, task, epoch, parts.session, input.task)
+        self._team.change(member.name, planned=False)
         text = f"Submit a plan with submit_plan before you go on: {input.task}"
         parts.bus.send(LEAD, member.name, text, "message", {"task": task} if task else None)
         return f"{member.name} can change nothing until a plan for this is approved."

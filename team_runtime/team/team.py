@@ -119,10 +119,13 @@ class Team:
             member.bell.ring()
 
     def on_event(self, record: dict[str, Any]) -> None:
-        """An event sink: mail wakes its recipient, a change of the board wakes everybody."""
+        """An event sink: mail wakes its recipient, a change of the board wakes everybody, and a
+        decision that was delivered ends the wait for it."""
         kind = record["kind"]
         if kind == "message_sent":
             self.ring(record["to"])
+        elif kind == "message_delivered" and record["type"] == "plan_decision":
+            self.change(record["agent"], planned=False)
         elif kind.startswith("task_") and kind != "task_claimed":
             self.ring_all()
 

@@ -62,14 +62,11 @@ class Teammate:
         lost = team.parts.assignments.let_go(self._name)
         if lost is not None:
             self.member.avoided.add(lost)
-        if team.parts.assignments.waits_for_plan(self._name):
+        if self._waits_for_plan():
             team.change(self._name, State.WAITING)
             return
-        bus = team.parts.bus
-        if any(message.type == "plan_decision" for message in bus.unread(self._name)):
-            return  # decided before the turn that submitted it ended: what it said is no result
         report(team, self.agent, text)
-        bus.send(self._name, LEAD, f"{self._name} is idle.", "idle")
+        team.parts.bus.send(self._name, LEAD, f"{self._name} is idle.", "idle")
         team.change(self._name, State.IDLE)
 
     def _next(self) -> bool:
@@ -89,18 +86,23 @@ class Teammate:
         if any(message.wakes for message in parts.bus.unread(self._name)):
             self.member.reminders = 0
             return True
-        if parts.assignments.waits_for_plan(self._name):
+        if self._waits_for_plan() and not self.member.remind:
             return False
         if parts.assignments.of(self._name) is not None:
             return self._reminded()
         return self._claims()
+
+    def _waits_for_plan(self) -> bool:
+        """Until the decision has reached it: made is not yet sent, and sent is not yet read."""
+        waits = self.team.parts.assignments.waits_for_plan(self._name)
+        return self.member.planned or waits
 
     def _reminded(self) -> bool:
         """Go on with the own task: at once, unless a question of it may still be answered."""
         member = self.member
         if member.asked and not member.remind:
             return False
-        member.remind = False
+        member.remind = member.planned = False
         task_id = self._task_id()
         if member.reminders >= REMINDERS:
             self._give_back("its agent ended its turn without completing it")

@@ -36,7 +36,7 @@ def call(input: Json, tmp_path: Path, gate: str | None = None) -> ToolResult:
         tools={"todo_write": TodoWrite()},
         permissions=RulePermissions("plan", [], []),
         place=lambda: place,
-        gate=lambda: gate,
+        gate=lambda effect: gate,
         context=lambda id, place: ToolContext(
             "anna", id, place, BlockingRunner(), {}, Seen(), never
         ),
