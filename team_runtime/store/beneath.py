@@ -107,9 +107,12 @@ class Beneath:
                 raise _error(errno.ENOENT, path)
             descriptor = os.open(place.name, _READ, dir_fd=place.folder)
             try:
-                _check_regular(os.fstat(descriptor), path)
+                found = os.fstat(descriptor)
+                _check_regular(found, path)
                 with os.fdopen(descriptor, "rb", closefd=False) as file:
-                    data = file.read(most + 1)
+                    data = file.read(min(found.st_size, most) + 1)
+                    if len(data) > found.st_size:  # it has grown meanwhile
+                        data += file.read(most + 1 - len(data))
             finally:
                 os.close(descriptor)
             if len(data) > most:

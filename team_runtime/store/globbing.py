@@ -11,11 +11,20 @@ def _part_matches(pattern: str, part: str) -> bool:
     return fnmatch.fnmatchcase(part, pattern)
 
 
+@lru_cache(maxsize=256)
+def _without_repeats(pattern: tuple[str, ...]) -> tuple[str, ...]:
+    """Where `**` follows `**`, one of them says the same."""
+    return tuple(
+        part for at, part in enumerate(pattern) if part != "**" or pattern[at - 1 : at] != ("**",)
+    )
+
+
 def matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
     """Whether the path's parts match the pattern's, where `**` stands for any number of parts.
 
     Walks both once, keeping the set of pattern positions, so that no pattern is slow.
     """
+    pattern = _without_repeats(pattern)
     positions = _skip(pattern, {0})
     for part in path:
         step = set()
