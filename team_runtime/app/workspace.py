@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Final
 from team_runtime.board.json_board import JsonBoard
 from team_runtime.bus.maildir import Maildir
 from team_runtime.clock import SystemClock
-from team_runtime.errors import NotARepository
+from team_runtime.errors import NotARepository, ProgramMissing
 from team_runtime.events import EventLog
 from team_runtime.git.landing import Landing
 from team_runtime.git.repository import Repository
@@ -92,6 +93,16 @@ class Workspace:
             raise NotARepository(str(self.root), "it is not the root of its repository", hint)
         return repository
 
+    def keep_out_of_git(self) -> None:
+        """See to it that git ignores our folders, where the workspace is a repository. Git is run
+        only the first time, so that the board stays quick."""
+        git_folder = self.root / ".git"
+        exclude = git_folder / "info" / "exclude"
+        if not git_folder.exists() or (exclude.is_file() and b"/.tasks/" in exclude.read_bytes()):
+            return
+        with suppress(NotARepository, ProgramMissing):
+            self.repository.exclude_runtime_files()
+
     @cached_property
     def worktrees(self) -> Worktrees:
         return Worktrees(self.repository, self.store, self.events.emit)
@@ -104,7 +115,7 @@ class Workspace:
     def work(self) -> Work:
         try:
             worktrees: Worktrees | None = self.worktrees
-        except NotARepository:
+        except (NotARepository, ProgramMissing):
             worktrees = None
         return Work(self.board, worktrees, self.root, self.runner, self.environment)
 

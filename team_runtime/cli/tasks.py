@@ -66,6 +66,7 @@ def add(shared: Shared, subject: str, program: str | None, plan: bool, **given: 
     blocked_by = [
         part for value in given.pop("blocked_by") for part in value.replace(",", " ").split()
     ]
+    workspace.keep_out_of_git()
     if worktree is not None:
         workspace.work.check_free(worktree)
     task = workspace.board.create(
