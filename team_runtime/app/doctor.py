@@ -98,7 +98,12 @@ class _Doctor:
         changed = len(repository.dirty_paths())
         if changed:
             hint = "Agents start from the last commit and do not see these; they stay untouched."
-            yield Finding("checkout", State.NOTE, f"{changed} changes are not committed", hint)
+            yield Finding(
+                "checkout",
+                State.NOTE,
+                _count(changed, "change is", "changes are") + " not committed",
+                hint,
+            )
         else:
             yield Finding("checkout", State.OK, f"{repository.root} is clean")
 
@@ -171,7 +176,8 @@ class _Doctor:
         aside = [path for path in layout.quarantine.glob("*") if path.suffix != ".why"]
         if aside:
             hint = f"See {layout.quarantine}: each has a .why beside it."
-            detail = f"{len(aside)} files could not be read and were set aside"
+            files = _count(len(aside), "file", "files")
+            detail = f"{files} could not be read; set aside"
             yield Finding("quarantine", State.NOTE, detail, hint)
 
     def _runs(self, runs: Runs) -> Iterator[Finding]:
@@ -189,3 +195,7 @@ class _Doctor:
             yield Finding("unknown runs", State.NOTE, ", ".join(unknown), hint)
         if not found:
             yield Finding("runs", State.OK, "none at work")
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
