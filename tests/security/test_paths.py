@@ -1,0 +1,245 @@
+"""File and search tools against paths and links that try to get around a boundary or a rule.
+
+Every test is named by what must be blocked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from team_runtime.crossing import Crossing
+from team_runtime.types import ToolCall, ToolResult
+from tests.support.tools import Desk, snapshot
+
+SECRET = "hunter2-canary"
+BYPASS = "bypassPermissions"
+"""The mode in which nothing but these walls is left."""
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """A workspace `app` with a worktree and runtime files, beside a folder with a similar name."""
+    for path in (
+        *("app/.env", "app/sub/.env", "app/secrets/key", "app/worktrees/w/.env", "app-secrets/x"),
+        *("app/worktrees/w/secrets/key",),
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(f"{SECRET}\n")
+    for path in ("app/.git/config", "app/.tasks/task_1.json", "app/.team/mail/lead/new/m", "app/f"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("untouched\n")
+    return tmp_path
+
+
+READS: list[tuple[str, dict[str, Any]]] = [
+    ("read_file", {"path": "{}"}),
+    ("grep", {"pattern": ".", "path": "{}"}),
+    ("edit_file", {"path": "{}", "old_text": "\n", "new_text": "\n#"}),
+    ("write_file", {"path": "{}", "content": "x"}),
+]
+
+
+def every_tool(desk: Desk, path: str) -> list[str]:
+    """What each tool says about `path`; each must refuse."""
+    return [
+        desk.fail(tool, **{k: v.replace("{}", path) for k, v in input.items()})
+        for tool, input in READS
+    ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../app-secrets/x", "{top}/app-secrets/x", "{top}/app/../app-secrets/x", "/etc/hostname",
+        "sub/../../app-secrets/x", "link/x", "link", "absolute", "deep/link/x", "chain",
+        "/proc/self/environ",
+    ],
+)  # fmt: skip
+def test_everything_outside_the_directory(top: Path, path: str) -> None:
+    app = top / "app"
+    (app / "link").symlink_to("../app-secrets")
+    (app / "absolute").symlink_to(top / "app-secrets" / "x")
+    (app / "deep").mkdir()
+    (app / "deep" / "link").symlink_to("../../app-secrets")
+    (app / "chain").symlink_to("sub/one")
+    (app / "sub" / "one").symlink_to("../deep/link/x")
+    before = snapshot(top)
+    for text in every_tool(Desk(app, mode=BYPASS), path.format(top=top)):
+        assert "outside your directory" in text
+        assert SECRET not in text
+    assert snapshot(top) == before
+
+
+def test_a_worktree_reaching_into_the_main_checkout(top: Path) -> None:
+    desk = Desk(top / "app" / "worktrees" / "w")
+    (desk.root / "up").symlink_to("../..")
+    for path in (str(top / "app" / "f"), "../../f", "up/f", str(top / "app" / ".team" / "mail")):
+        assert {"outside your directory" in text for text in every_tool(desk, path)} == {True}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/config", ".git/hooks/pre-commit", ".git/new/deep/x", ".GIT/config", "./.git/./config",
+        "sub/../.git/config", "sub/.git/config", ".tasks/task_1.json", ".Tasks/x", ".team/new/x",
+        ".team/mail/lead/new/m", "worktrees/w/.env", "worktrees/new/x", "WorkTrees/x",
+        "team.toml", "g/config", "g/new/deep/x", "h", "t/new", "w/x", "{app}/.git/config",
+    ],
+)  # fmt: skip
+def test_writing_what_belongs_to_git_or_the_runtime(top: Path, path: str) -> None:
+    app = top / "app"
+    (app / "g").symlink_to(".git")
+    (app / "h").symlink_to("g/hooks/pre-commit")
+    (app / "t").symlink_to("sub/../.tasks")
+    (app / "w").symlink_to("worktrees/w")
+    before = snapshot(top)
+    for in_task in (True, False):
+        desk = Desk(app, mode=BYPASS, allow=["Edit", "Edit(**)", "Write"], in_task=in_task)
+        named = path.format(app=app)
+        assert "never edited" in desk.fail("write_file", path=named, content="x")
+        desk.fail("edit_file", path=named, old_text="untouched", new_text="x")
+    assert snapshot(top) == before
+
+
+RULES = [
+    ["Read(.env)", "Read(secrets)"],
+    ["Read(**/.env)", "Read(**/secrets/**)"],
+    ["Read(.ENV)", "Read(secrets/)"],
+    ["Read(./.env)", "Read(./sub/.env)", "Read(./secrets/**)"],
+]
+
+
+@pytest.mark.parametrize("deny", RULES, ids=str)
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".env", "./.env", "sub/../.env", "no/../.env", "{app}/.env", ".//.env", "notes.txt",
+        "sub/.env", "secrets/key", "s/key", "two", "worktrees/w/.env", "w/.env", "w/secrets/key",
+        "sub/up/.env",
+    ],
+)  # fmt: skip
+def test_reading_what_a_rule_denies(top: Path, path: str, deny: list[str]) -> None:
+    app = top / "app"
+    (app / "notes.txt").symlink_to(".env")
+    (app / "s").symlink_to("secrets")
+    (app / "two").symlink_to("s/key")
+    (app / "w").symlink_to("worktrees/w")
+    (app / "sub" / "up").symlink_to("..")
+    before = snapshot(top)
+    for text in every_tool(Desk(app, mode=BYPASS, deny=deny), path.format(app=app)):
+        assert text.startswith("Permission denied: ")
+        assert SECRET not in text
+    assert snapshot(top) == before
+
+
+@pytest.mark.parametrize("deny", RULES[::3], ids=str)
+@pytest.mark.parametrize("path", [".", "sub", "worktrees/w", "up", "w", "sub/.."])
+def test_finding_what_a_rule_denies(top: Path, deny: list[str], path: str) -> None:
+    """Searching or listing a folder shows all files but those."""
+    app = top / "app"
+    (app / "up").symlink_to(".")
+    (app / "w").symlink_to("worktrees/w")
+    for folder in ("", "sub/", "worktrees/w/"):
+        (app / folder / "notes.txt").symlink_to(".env")
+        (app / folder / "plain").write_text(f"{folder}\n")
+    desk = Desk(app, deny=deny)
+    found = desk.do("grep", pattern=".*", path=path) + desk.do("glob", pattern=f"{path}/**")
+    assert "plain" in found
+    assert SECRET not in found
+    assert ".env" not in found
+    assert "key" not in found
+
+
+@pytest.mark.parametrize("tool", ["read_file", "grep"])
+def test_a_link_that_is_swapped_after_the_rule_was_checked(top: Path, tool: str) -> None:
+    app = top / "app"
+    desk = Desk(app, deny=["Read(.env)"])
+    (app / "notes.txt").symlink_to("f")
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            for target in (".env", "f"):
+                (app / "next").symlink_to(target)
+                (app / "next").replace(app / "notes.txt")
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    input: dict[str, Any] = {"path": "notes.txt"} | ({"pattern": "."} if tool == "grep" else {})
+    try:
+        seen = [
+            desk.call(tool, **input).content for _ in range(1000 if tool == "read_file" else 20)
+        ]
+    finally:
+        stop.set()
+        thread.join()
+    assert not any(SECRET in text for text in seen)
+
+
+def test_an_allow_rule_reaching_further_through_a_link(top: Path) -> None:
+    """A rule for `docs` does not allow to edit what a link in `docs` leads to."""
+    app = top / "app"
+    (app / "docs").mkdir()
+    (app / "docs" / "page").symlink_to("../f")
+    (app / "docs" / "real").write_text("old")
+    (app / "alias").symlink_to("docs/real")
+    desk = Desk(app, allow=["Edit(docs/**)"], in_task=False)
+    desk.do("write_file", path="docs/real", content="new")
+    for path in ("docs/page", "alias"):
+        assert "nobody was there to answer" in desk.fail("write_file", path=path, content="new")
+    assert (app / "f").read_text() == "untouched\n"
+    desk.answer = True
+    desk.do("write_file", path="docs/page", content="new")
+    assert [question.path for question in desk.asked] == ["f", "alias", "f"]
+    assert (app / "f").read_text() == "new"
+
+
+def test_an_answer_for_one_file_used_for_another(top: Path) -> None:
+    """The person says yes while the link is swapped: what was not asked about is not written."""
+    app = top / "app"
+    desk = Desk(app, in_task=False)
+    (app / "link").symlink_to("f")
+    (app / "g").write_text("untouched\n")
+
+    def answer(*_: object) -> bool:
+        (app / "link").unlink()
+        (app / "link").symlink_to("g")
+        return True
+
+    desk.dispatch = type(desk.dispatch)(**{**vars(desk.dispatch), "answer": answer})
+    desk.fail("write_file", path="link", content="new")
+    assert (app / "f").read_text() == (app / "g").read_text() == "untouched\n"
+
+
+def test_calls_side_by_side_have_their_own_decisions(top: Path) -> None:
+    desk = Desk(top / "app", deny=["Read(.env)"])
+    calls = [
+        ToolCall(f"c{n}", "read_file", {"path": path})
+        for n, path in enumerate([".env", "f", "../app-secrets/x", "f", "no"] * 4)
+    ]
+    results: list[ToolResult] = []
+
+    def agent(crossing: Crossing) -> None:
+        dispatch = type(desk.dispatch)(**{**vars(desk.dispatch), "wait": crossing.wait})
+        results.extend(dispatch.run(calls))
+
+    async def main() -> None:
+        await to_thread.run_sync(agent, Crossing())
+
+    anyio.run(main)
+    assert [result.call_id for result in results] == [call.id for call in calls]
+    assert [result.is_error for result in results] == [True, False, True, False, True] * 4
+    assert not any(SECRET in result.content for result in results)
+
+
+def test_a_hard_link_does_not_carry_a_write_to_the_other_name(top: Path) -> None:
+    os.link(top / "app-secrets" / "x", top / "app" / "same")
+    Desk(top / "app").do("write_file", path="same", content="new")
+    assert (top / "app-secrets" / "x").read_text() == f"{SECRET}\n"
