@@ -89,7 +89,8 @@ class Grep:
                 files = [path for path, is_regular in listing.files if is_regular]
                 notes = listing.notes
             except NotADirectoryError:
-                files, notes = [Beneath(context.place.root).resolve(input.path)], []
+                where = Beneath(context.place.root).resolve(input.path)
+                files, notes = [where] if context.may(where) else [], []
         if input.glob is not None:
             with explained(input.glob, context.place.root):
                 wanted = tuple(relative(context.place.root, input.glob).split("/"))
