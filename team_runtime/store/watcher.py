@@ -45,11 +45,14 @@ def watch(paths: Sequence[Path], on_change: Callable[[Path], None]) -> Watch:
 
     # It says so of every folder that is made together with one below it, and nothing is lost.
     warnings.filterwarnings("ignore", r"Callback with id '\d+' already exists", RuntimeWarning)
-    observer = Observer()
+    observer: BaseObserver | None = None
     try:
+        observer = Observer()
         for path in paths:
             observer.schedule(Handler(), str(path), recursive=True)
         observer.start()
     except OSError:  # no inotify instance or watch left, or nothing to watch there
+        if observer is not None:
+            observer.stop()  # it has a thread and descriptors already
         return Watch(None)
     return Watch(observer)

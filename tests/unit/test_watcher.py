@@ -37,11 +37,16 @@ def test_a_folder_that_cannot_be_watched_is_no_error(tmp_path: Path) -> None:
     watching.close()
 
 
-def test_no_file_events_left_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from watchdog.observers.api import BaseObserver
+@pytest.mark.parametrize("moment", ["__init__", "schedule", "start"])
+def test_no_file_events_left_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    from watchdog.observers import Observer
 
-    def refuse(self: object) -> None:
+    def refuse(self: object, *given: object, **named: object) -> None:
         raise OSError(24, "inotify instance limit reached")
 
-    monkeypatch.setattr(BaseObserver, "start", refuse)
+    monkeypatch.setattr(Observer, moment, refuse)
+    before = threading.active_count()
     assert not watch([tmp_path], lambda path: None).active
+    assert threading.active_count() == before
