@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
+import stat
 import sys
 from typing import Any
 
@@ -33,10 +35,11 @@ def put(text: str) -> None:
     """
     try:
         click.echo(text)
-    except BrokenPipeError:
-        _discard(sys.stdout)
     except (OSError, ValueError) as error:
+        unread = isinstance(error, OSError) and _is_unread(error, sys.stdout)
         _discard(sys.stdout)
+        if unread:
+            return
         cause = error.strerror if isinstance(error, OSError) else str(error)
         raise OutputLost(cause or str(error)) from error
 
@@ -57,6 +60,16 @@ def say(text: str) -> None:
         click.echo(text, err=True)
     except (OSError, ValueError):
         _discard(sys.stderr)
+
+
+def _is_unread(error: OSError, stream: Any) -> bool:
+    """Whether the write failed because a pipe or a terminal was closed at its other end."""
+    if error.errno != errno.EIO:
+        return error.errno == errno.EPIPE
+    try:
+        return stat.S_ISCHR(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _discard(stream: Any) -> None:

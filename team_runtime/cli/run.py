@@ -110,7 +110,9 @@ def _watched(shared: Shared, request: RunRequest, output: str) -> RunResult:
             view.on_entry(agent, entry)
             stream.on_entry(agent, entry)
 
-        return run_team_in(replace(request, on_event=on_event, on_entry=on_entry))
+        return run_team_in(
+            replace(request, on_event=on_event, on_entry=on_entry, on_leave=view.leave)
+        )
 
 
 def _how_to_decide(record: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ Agents' threads call `on_event` and `on_entry`; while a person is being asked, l
 
 from __future__ import annotations
 
+import os
 import textwrap
 import threading
 from abc import ABC, abstractmethod
@@ -60,6 +61,10 @@ class View(ABC):
         """Show until the context ends."""
 
     @abstractmethod
+    def leave(self) -> None:
+        """The process ends in this moment: leave the terminal usable. Takes no lock."""
+
+    @abstractmethod
     def _show(self, told: Told) -> None: ...
 
     def _paused(self) -> AbstractContextManager[object]:
@@ -88,6 +93,9 @@ class LineView(View):
     def showing(self) -> AbstractContextManager[object]:
         return nullcontext()
 
+    def leave(self) -> None:
+        """Lines are whole as they are."""
+
     def _show(self, told: Told) -> None:
         elapsed = self._clock.monotonic() - self._began
         self._write(f"{elapsed:6.1f}s  {told.who:<10} {told.text}")
@@ -109,6 +117,7 @@ class _Row:
 
 _COLORS: Final = ("cyan", "magenta", "yellow", "blue", "green")
 _STYLES: Final = {Mood.PLAIN: "", Mood.QUIET: "dim", Mood.GOOD: "green", Mood.BAD: "red"}
+_SHOW_CURSOR: Final = b"\x1b[?25h\n"
 _NARROW: Final = 60
 """Columns under which the table shows only who does what."""
 
@@ -146,6 +155,10 @@ class LiveView(View):
             self._live = None
             with suppress(OSError):
                 live.stop()
+
+    def leave(self) -> None:
+        with suppress(OSError):
+            os.write(self._console.file.fileno(), _SHOW_CURSOR)
 
     @contextmanager
     def _paused(self) -> Iterator[None]:

@@ -39,6 +39,7 @@ class Interrupts:
                     if self.seen == 1:
                         group.start_soon(self._drain)
                     elif self.seen == 2:
+                        self._say("stopping now; press Ctrl-C again to leave everything as it is")
                         self._force()
                     else:
                         self._leave()
@@ -51,10 +52,13 @@ class Interrupts:
         if self.seen >= 2:
             self._force()
 
-    async def _drain(self) -> None:
+    def _say(self, text: str) -> None:
         if self._team is not None:
-            text = "finishing the current turns; press Ctrl-C again to stop now"
             self._team.parts.emit("notice", text=text)
+
+    async def _drain(self) -> None:
+        self._say("finishing the current turns; press Ctrl-C again to stop now")
+        if self._team is not None:
             self._team.stop("the run was interrupted")
         await anyio.sleep(self._patience)
         self._force()
