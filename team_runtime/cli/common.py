@@ -91,7 +91,8 @@ def find_workspace(folder: str | None) -> Path:
 
 def text_or_stdin(given: str, what: str) -> str:
     """`given`, or all of stdin for `-`. Raises `InputError` when it is blank or not text."""
-    text = given
+    # An argument that the locale could not decode is UTF-8 all the same.
+    text = os.fsencode(given).decode(errors="replace")
     if given == "-":
         if sys.stdin is None or sys.stdin.closed:
             raise InputError(f"there is no stdin to read the {what} from; nothing was done")

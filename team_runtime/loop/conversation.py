@@ -14,14 +14,18 @@ from typing import Any, Final
 
 from team_runtime.models.base import INVALID_JSON, ModelReply
 from team_runtime.sessions.transcript import Transcript
+from team_runtime.text import scrub
 from team_runtime.types import Block, Json, Usage
 
 _MARK: Final = b',"cache_control":{"type":"ephemeral"}}'
 
 
 def encode(value: Json) -> bytes:
-    """Compact JSON in UTF-8."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    """Compact JSON in UTF-8; half a character pair, which a reply may hold, as an escape."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _marked(block: bytes) -> bytes:
@@ -215,4 +219,4 @@ def _is_blank(block: Block) -> bool:
 
 def text_block(text: str) -> Block:
     """A text block of user content."""
-    return {"type": "text", "text": text}
+    return {"type": "text", "text": scrub(text)}

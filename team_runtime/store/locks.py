@@ -111,14 +111,23 @@ class Hold:
             os.close(descriptor)
             info = read_info(path)
             raise Held(path.stem, str(info.get("pid", "unknown")), info) from error
+        self._path = path
         self._descriptor = descriptor
-        self.note(info)
+        try:
+            self.note(info)
+        except StoreFailed:
+            self.release()
+            raise
 
     def note(self, info: Mapping[str, Json]) -> None:
         """Replace what others are told about the holder."""
         record = encode_record({"v": INFO_VERSION, "pid": os.getpid(), **info})
-        os.pwrite(self._descriptor, record, 0)
-        os.ftruncate(self._descriptor, len(record))
+        try:
+            os.pwrite(self._descriptor, record, 0)
+            os.ftruncate(self._descriptor, len(record))
+        except OSError as error:
+            cause = error.strerror or str(error)
+            raise StoreFailed(str(self._path), "written", cause) from error
 
     @property
     def held(self) -> bool:

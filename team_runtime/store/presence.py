@@ -101,21 +101,32 @@ class RunPresence(Runs):
         """Begin a run. `info` says more about it to whoever lists the runs."""
         run = f"run-{store.entropy.token()}"
         store.folder(store.layout.runs)
-        # Locked before it has its name: nobody ever sees the file of a live run unlocked.
-        temporary, descriptor = store.temporary(store.layout.runs, fcntl.LOCK_EX)
+        path = store.layout.runs / f"{run}.json"
+        try:
+            return cls(store, run, cls._locked_file(store, path, {**info, "run": run}))
+        except OSError as error:
+            raise StoreFailed(str(path), "written", error.strerror or str(error)) from error
+
+    @staticmethod
+    def _locked_file(store: Store, path: Path, info: Mapping[str, Json]) -> LifeLock:
+        """Locked before it has its name: nobody ever sees the file of a live run unlocked."""
+        temporary, descriptor = store.temporary(path.parent, fcntl.LOCK_EX)
         lock = LifeLock(descriptor)
         record = {
             **info,
             "v": VERSION,
-            "run": run,
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "startedAt": iso(store.clock.now()),
             **_place(descriptor),
         }
-        os.write(descriptor, encode_record(record))
-        store.move(temporary, store.layout.runs / f"{run}.json")
-        return cls(store, run, lock)
+        try:
+            os.write(descriptor, encode_record(record))
+        except OSError:
+            lock.release()
+            raise
+        store.move(temporary, path)
+        return lock
 
     def end(self) -> None:
         """The run is over. What it still holds counts as held by a dead run."""
