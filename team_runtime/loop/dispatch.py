@@ -114,7 +114,8 @@ class Dispatch:
         tool = self.tools.get(call.name)
         if tool is None:
             known = ", ".join(sorted(self.tools))
-            return _error(call, f"Error: there is no tool {call.name!r}. Your tools: {known}.")
+            named = one_line(call.name, 60)
+            return _error(call, f"Error: there is no tool {named!r}. Your tools: {known}.")
         input = _validated(tool, call.input)
         place = self.place()
         questions = _questions(tool, call.input, place)
@@ -196,7 +197,7 @@ def _validated(tool: Tool, input: Json) -> Any:
         return tool.input_model.model_validate(input, strict=True)
     except ValidationError as error:
         faults = [
-            f"{'.'.join(map(str, fault['loc'])) or 'input'}: {fault['msg']}"
+            f"{one_line('.'.join(map(str, fault['loc'])), 60) or 'input'}: {fault['msg']}"
             for fault in error.errors(include_url=False, include_input=False)
         ]
         raise ToolFailure(f"{tool.name}: {'; '.join(faults[:5])}.") from error
