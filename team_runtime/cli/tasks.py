@@ -70,7 +70,12 @@ def add(shared: Shared, subject: str, program: str | None, plan: bool, **given: 
     if worktree is not None:
         workspace.work.check_free(worktree)
     task = workspace.board.create(
-        subject, blocked_by=blocked_by, command=program, plan_required=plan, **given
+        subject,
+        blocked_by=blocked_by,
+        command=program,
+        plan_required=plan,
+        worktree=worktree,
+        **given,
     )
     if worktree is not None:
         workspace.work.bind(worktree, task.id)

@@ -119,14 +119,15 @@ class Team:
             member.bell.ring()
 
     def on_event(self, record: dict[str, Any]) -> None:
-        """An event sink: mail wakes its recipient, a change of the board wakes everybody, and a
-        decision that was delivered ends the wait for it."""
+        """An event sink: mail wakes its recipient, a change of the board or of the lead wakes
+        everybody, and a decision that was delivered ends the wait for it."""
         kind = record["kind"]
+        lead_moved = kind == "agent_state" and record["agent"] == LEAD
         if kind == "message_sent":
             self.ring(record["to"])
         elif kind == "message_delivered" and record["type"] == "plan_decision":
             self.change(record["agent"], planned=False)
-        elif kind.startswith("task_") and kind != "task_claimed":
+        elif lead_moved or (kind.startswith("task_") and kind != "task_claimed"):
             self.ring_all()
 
     def on_file(self, path: Path) -> None:
@@ -138,10 +139,15 @@ class Team:
 
     def eligible(self, name: str) -> Callable[[Task], bool]:
         """Which tasks this teammate may claim by itself: those of this session, those that a
-        person added while this run lasts, and none that is meant for another one who is there."""
+        person added while this run lasts, and none that is meant for another one who is there.
+
+        One without a worktree waits until the lead's turn has ended: it may still get one.
+        """
 
         def may(task: Task) -> bool:
             ours = task.session == self.parts.session
+            if ours and task.worktree is None and self.get(LEAD).state is State.WORKING:
+                return False
             added = task.session is None and task.created_at >= self.parts.started_at
             return (ours or added) and not self._is_meant_for_another(task, name)
 

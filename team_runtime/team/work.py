@@ -5,6 +5,7 @@ Gates run here, before the write: the task's check, and the commit that keeps it
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,23 +65,46 @@ class Work:
     def check_free(self, name: str) -> None:
         """Raises `NameInvalid` or `WorktreeRefused` when no worktree can have this name."""
         check_worktree_name(name)
-        if any(worktree.name == name for worktree in self.worktrees.list()):
+        if self._find(name) is not None:
             raise WorktreeRefused(name, "the name is taken", "Choose another name.")
 
     def bind(self, name: str, task_id: str) -> Worktree:
         """Make the worktree `name` for a pending task. Picks up after an earlier call that was
-        interrupted between making and binding. Raises `WorktreeRefused`, `TransitionRefused`."""
-        task = self._board.get(task_id)
-        if task.worktree is not None:
-            raise WorktreeRefused(
-                name, f"{task_id} already has worktree {task.worktree!r}", "Use it."
-            )
-        if task.status != PENDING:
-            raise WorktreeRefused(name, f"{task_id} is {task.status}", "Bind a pending task.")
-        known = next((w for w in self.worktrees.list() if w.name == name), None)
-        made = known if known and known.task == task_id else self.worktrees.create(name, task_id)
-        self._board.edit(task_id, worktree=name)
-        return made
+        interrupted between binding and making. Raises `WorktreeRefused`, `TransitionRefused`.
+
+        The name is written first: whoever claims the task meanwhile makes the worktree itself.
+        """
+        task, known = self._board.get(task_id), self._find(name)
+        if task.worktree is not None and (task.worktree != name or known is not None):
+            hint = "Use it."
+            raise WorktreeRefused(name, f"{task_id} already has worktree {task.worktree!r}", hint)
+        if task.worktree is None:
+            if task.status != PENDING:
+                raise WorktreeRefused(name, f"{task_id} is {task.status}", "Bind a pending task.")
+            if known is None or known.task != task_id:
+                self.check_free(name)
+            self._board.edit(task_id, worktree=name)
+        try:
+            return self._made(name, task_id)
+        except TeamError:
+            with contextlib.suppress(TeamError):  # claimed meanwhile: its owner sees the same error
+                self._board.edit(task_id, worktree=None)
+            raise
+
+    def _made(self, name: str, task_id: str) -> Worktree:
+        """The worktree of this name, made now if there is none yet."""
+        known = self._find(name)
+        if known is None:
+            try:
+                return self.worktrees.create(name, task_id)
+            except WorktreeRefused:
+                known = self._find(name)  # made meanwhile by whoever bound or claimed the task
+                if known is None:
+                    raise
+        return known
+
+    def _find(self, name: str) -> Worktree | None:
+        return next((known for known in self.worktrees.list() if known.name == name), None)
 
     def start(self, claim: Claim) -> Place:
         """The directory of the claimed task, on a fresh base when nothing was done there yet.
@@ -92,6 +116,7 @@ class Work:
         if task.worktree is None:
             return Place(self._main, task.id)
         try:
+            self._made(task.worktree, task.id)
             worktree, path = self._bound(task)
             base = self.worktrees.refresh_base(worktree, self._blocker_commits(task))
             if MERGES in task.metadata:
