@@ -154,12 +154,12 @@ def test_the_same_with_every_fault_injected(repository: Path, tmp_path: Path) ->
         for n in range(64)
     ]
     cut_call = tool("write_file", raw_input='{"path": "click/helper.py", "content": "VAL')
-    faults_of_lead = {
+    faults_of_lead: dict[int, list[Any]] = {
         0: [error("rate_limit_error", retry_after=0)],
         1: [error("overloaded_error")] * 12,
         2: [{"content": "half a reply", "cut": 4, "how": "rst"}],
     }
-    faults_of_anna = {
+    faults_of_anna: dict[int, list[Any]] = {
         0: [many],
         1: [{"content": ["A clean early end."], "cut": 4, "how": "eof"}],
         3: [
