@@ -322,3 +322,21 @@ class AgentFailed(TeamError):
 
     agent: str
     cause: str
+
+
+@dataclass(eq=False)
+class HookRefused(TeamError):
+    """A {event} hook refused: {reason}. Nothing was changed."""
+
+    exit_code: ClassVar[int] = 4
+    event: str
+    reason: str
+
+
+@dataclass(eq=False)
+class SandboxMissing(TeamError):
+    """A sandbox is required, and none works here: {cause}. No command was run. {hint}"""
+
+    exit_code: ClassVar[int] = 2
+    cause: str
+    hint: str

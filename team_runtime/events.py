@@ -34,6 +34,7 @@ EVENTS: Final[dict[str, str]] = {
     "message_sent": "A message is durable in a mailbox.",
     "message_delivered": "A message entered the recipient's conversation.",
     "api_retry": "A model call failed and will be tried again: cause, delay in seconds.",
+    "hook_ran": "A hook has run: event, hook, verdict, what went wrong, seconds.",
     "process_ended": "A process that a dead run had left behind was ended: pid, name.",
     "notice": "Something that a person should look at.",
     "quarantined": "A file that could not be read was set aside: where.",

@@ -1,0 +1,121 @@
+"""Our tools as hooks see them: under Claude Code's names, with Claude Code's names for inputs.
+
+A tool that is not in the table keeps its own names, as do fields that are not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from team_runtime.types import Json
+
+
+@dataclass(frozen=True)
+class Field:
+    """An input field under Claude Code's name, and how its value is told there and back."""
+
+    name: str
+    there: Callable[[Any, Path], Json] = lambda value, root: value
+    back: Callable[[Any], Json] = lambda value: value
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A tool under Claude Code's name."""
+
+    name: str
+    fields: Mapping[str, Field] = field(default_factory=dict)
+
+
+def _absolute(path: Any, root: Path) -> Json:
+    # Without `..`, so that a hook that compares paths as text is not misled.
+    return os.path.normpath(root / str(path))
+
+
+def _scaled(value: Any, factor: float) -> Json:
+    """`value` times `factor`; as it is when it is no number, which the tool then refuses."""
+    return value * factor if isinstance(value, int | float) else value
+
+
+_PATH: Final = Field("file_path", _absolute)
+_OFFSET: Final = Field(
+    "offset",
+    there=lambda skipped, root: skipped + 1,
+    back=lambda line: max(line - 1, 0) if isinstance(line, int) else line,
+)
+"""We count the lines to skip; Claude Code names the first line to read."""
+_TIMEOUT: Final = Field(
+    "timeout",
+    there=lambda seconds, root: round(_scaled(seconds, 1000)),
+    back=lambda milliseconds: _scaled(milliseconds, 0.001),
+)
+_TASK_ID: Final = Field("taskId")
+
+TRANSLATIONS: Final[dict[str, Translation]] = {
+    "bash": Translation("Bash", {"timeout": _TIMEOUT}),
+    "read_file": Translation("Read", {"path": _PATH, "offset": _OFFSET}),
+    "write_file": Translation("Write", {"path": _PATH}),
+    "edit_file": Translation(
+        "Edit",
+        {"path": _PATH, "old_text": Field("old_string"), "new_text": Field("new_string")},
+    ),
+    "glob": Translation("Glob"),
+    "grep": Translation("Grep", {"path": Field("path", _absolute), "ignore_case": Field("-i")}),
+    "todo_write": Translation("TodoWrite"),
+    "spawn_teammate": Translation("Task", {"role": Field("description")}),
+    "send_message": Translation("SendMessage", {"to": Field("recipient")}),
+    "submit_plan": Translation("ExitPlanMode"),
+    "create_task": Translation("TaskCreate"),
+    "update_task": Translation("TaskUpdate", {"task_id": _TASK_ID}),
+    "list_tasks": Translation("TaskList"),
+    "get_task": Translation("TaskGet", {"task_id": _TASK_ID}),
+}
+
+ABSENT: Final = frozenset({
+    "Agent", "AskUserQuestion", "BashOutput", "CronCreate", "CronDelete", "CronList",
+    "EnterPlanMode", "EnterWorktree", "ExitWorktree", "KillShell", "LS", "LSP", "Monitor",
+    "MultiEdit", "NotebookEdit", "NotebookRead", "Skill", "SlashCommand", "TaskOutput", "TaskStop",
+    "TeamCreate", "TeamDelete", "ToolSearch", "WebFetch", "WebSearch",
+})  # fmt: skip
+"""Tools of Claude Code that have no counterpart here."""
+
+
+def claude_name(tool: str) -> str:
+    """The tool's name in a hook's payload."""
+    known = TRANSLATIONS.get(tool)
+    return known.name if known else tool
+
+
+def names(tools: frozenset[str]) -> frozenset[str]:
+    """Every name by which a matcher can mean one of our tools."""
+    return tools | {claude_name(tool) for tool in tools}
+
+
+def to_claude(tool: str, input: Mapping[str, Json], root: Path) -> dict[str, Json]:
+    """A valid input of our `tool` as a hook sees it; paths are absolute."""
+    fields = _fields(tool)
+    return {
+        fields[key].name if key in fields else key: (
+            fields[key].there(value, root) if key in fields else value
+        )
+        for key, value in input.items()
+    }
+
+
+def from_claude(tool: str, input: Mapping[str, Json]) -> dict[str, Json]:
+    """An input that a hook wrote, as our `tool` takes it. What does not fit is left as it is: the
+    tool refuses it by name."""
+    back = {known.name: (key, known) for key, known in _fields(tool).items()}
+    return {
+        back[key][0] if key in back else key: back[key][1].back(value) if key in back else value
+        for key, value in input.items()
+    }
+
+
+def _fields(tool: str) -> Mapping[str, Field]:
+    known = TRANSLATIONS.get(tool)
+    return known.fields if known else {}

@@ -1,0 +1,377 @@
+"""What hooks are, and reading them from settings in Claude Code's form.
+
+Everything is checked when it is read: a hook that is misspelt, that this version cannot run, or
+whose matcher can match nothing, is an error that names the file and the place in it. A hole in a
+gate must not be silent.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+from team_runtime.errors import InputError
+from team_runtime.guard.claude_names import ABSENT, claude_name, names
+from team_runtime.guard.hook_events import HOOK_EVENTS, UNAVAILABLE, HookEvent
+from team_runtime.types import Json
+
+TIMEOUT: Final = 60.0
+"""Seconds that a hook may take when it does not say."""
+LONGEST: Final = 3600.0
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_\-\s,|]*")
+_MCP_TOOL: Final = re.compile(r"mcp__.+__.+")
+_VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_COMMON_KEYS: Final = {"type", "timeout", "on_error", "statusMessage"}
+_KEYS: Final = {
+    "command": {"command", "args", "shell"},
+    "http": {"url", "headers", "allowedEnvVars"},
+}
+_NOT_HERE: Final = {"if", "once", "async", "asyncRewake"}
+"""Fields of Claude Code's that change when a hook runs or counts; without them it would be another
+hook."""
+
+
+@dataclass(frozen=True)
+class CommandHandler:
+    """A program: shell text, or with `args` a program and its arguments."""
+
+    command: str
+    args: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        return " ".join([self.command, *(self.args or ())])
+
+
+@dataclass(frozen=True)
+class HttpHandler:
+    """A POST of the payload. A header's `$NAME` is a variable of the user's environment."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return self.url
+
+
+HookFunction: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+"""Gets the payload; returns what a command would print as JSON, or `None` for nothing to say."""
+
+
+@dataclass(frozen=True, eq=False)
+class PythonHandler:
+    """A function of the program that uses the library. Each one counts as another handler."""
+
+    call: HookFunction
+
+    def __str__(self) -> str:
+        return getattr(self.call, "__qualname__", repr(self.call))
+
+
+Handler: TypeAlias = CommandHandler | HttpHandler | PythonHandler
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """Which names a hook is for: all, some by name, or those that a pattern occurs in."""
+
+    text: str = ""
+    names: frozenset[str] | None = None
+    pattern: re.Pattern[str] | None = None
+
+    def fits(self, subject: str) -> bool:
+        """Whether a value fits; a tool fits by our name and by Claude Code's."""
+        if self.names is not None:
+            return subject in self.names or claude_name(subject) in self.names
+        if self.pattern is not None:
+            found = self.pattern.search
+            return bool(found(subject) or found(claude_name(subject)))
+        return True
+
+
+@dataclass(frozen=True)
+class Hook:
+    """One handler for one event."""
+
+    event: str
+    matcher: Matcher
+    handler: Handler
+    origin: str
+    """The file and the place in it."""
+    timeout: float = TIMEOUT
+    denies_on_error: bool = False
+    """Whether what it gates is refused when the hook itself fails."""
+    scripts: Mapping[Path, str] = field(default_factory=dict)
+    """Files that it was trusted with, and the digest that each had then."""
+
+
+@dataclass(frozen=True)
+class PythonHook:
+    """A hook that a program brings along (`RunRequest.hooks`).
+
+    `on_error` is `deny` or `allow`: what happens to what it gates when it fails. `None` means
+    `deny` for every gate.
+    """
+
+    event: str
+    call: HookFunction
+    matcher: str = ""
+    timeout: float = TIMEOUT
+    on_error: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where hooks come from, and what may be in there."""
+
+    origin: str
+    tools: frozenset[str]
+    """The names of our tools."""
+    of_workspace: bool = False
+    of_claude: bool = False
+    """Whether it is the user's file for Claude Code, which may well listen to more than there is
+    here: what can have no effect is left out, and said, instead of refused."""
+
+
+@dataclass
+class Parsed:
+    """What was read from one source."""
+
+    hooks: list[Hook] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """Sentences about hooks that can have no effect here."""
+
+
+class _NoEffect(Exception):
+    """A hook for something that Claude Code has and this does not."""
+
+
+@dataclass(frozen=True)
+class _At:
+    """A place in a source, for messages."""
+
+    source: Source
+    path: str
+
+    def __truediv__(self, key: str | int) -> _At:
+        step = f"[{key}]" if isinstance(key, int) else f".{key}"
+        return _At(self.source, self.path + step)
+
+    def __str__(self) -> str:
+        return f"{self.source.origin}: {self.path}"
+
+    def wrong(self, problem: str) -> InputError:
+        return InputError(f"{self}: {problem}. Nothing was started.")
+
+    def mapping(self, value: Json) -> Mapping[str, Json]:
+        if not isinstance(value, dict):
+            raise self.wrong("an object is expected")
+        return value
+
+    def items(self, value: Json) -> Iterator[tuple[_At, Json]]:
+        if not isinstance(value, list | tuple):
+            raise self.wrong("a list is expected")
+        for index, item in enumerate(value):
+            yield self / index, item
+
+    def text(self, value: Json) -> str:
+        if not isinstance(value, str) or not value.strip():
+            raise self.wrong("text is expected")
+        return value
+
+
+def parse_hooks(value: Json, source: Source) -> Parsed:
+    """The hooks in a `hooks` table: `{event: [{matcher, hooks: [handler]}]}`.
+
+    Raises `InputError`, which names the place.
+    """
+    parsed, top = Parsed(), _At(source, "hooks")
+    for name, groups in top.mapping(value).items():
+        for at, group in (top / name).items(groups):
+            try:
+                parsed.hooks += _group(name, at.mapping(group), at)
+            except _NoEffect as reason:
+                if not source.of_claude:
+                    raise at.wrong(str(reason)) from None
+                parsed.left_out.append(f"{at}: {reason}")
+    return parsed
+
+
+def python_hooks(brought: Sequence[PythonHook], tools: frozenset[str]) -> list[Hook]:
+    """The hooks that a program brings. Raises `InputError` as `parse_hooks` does."""
+    found = []
+    for index, hook in enumerate(brought):
+        at = _At(Source("RunRequest.hooks", tools), f"hooks[{index}]")
+        try:
+            event = _event(hook.event, at)
+            matcher = _matcher(hook.matcher, event, at)
+        except _NoEffect as reason:
+            raise at.wrong(str(reason)) from None
+        if not callable(hook.call):
+            raise at.wrong("call is no function")
+        denies = _denies(hook.on_error, event, at)
+        handler = PythonHandler(hook.call)
+        timeout = _timeout(hook.timeout, at)
+        found.append(Hook(event.name, matcher, handler, str(at), timeout, denies))
+    return found
+
+
+def _group(name: str, group: Mapping[str, Json], at: _At) -> list[Hook]:
+    event = _event(name, at)
+    if "type" in group or "command" in group:
+        raise at.wrong('handlers belong into a list: {"matcher": "…", "hooks": [{"type": "…"}]}')
+    _refuse_unknown(group, {"matcher", "hooks"}, at)
+    if "hooks" not in group:
+        raise at.wrong('"hooks" is missing: the list of handlers')
+    matcher = _matcher(group.get("matcher") or "", event, at / "matcher")
+    return [
+        _hook(event, matcher, where.mapping(given), where)
+        for where, given in (at / "hooks").items(group["hooks"])
+    ]
+
+
+def _event(name: str, at: _At) -> HookEvent:
+    if name in HOOK_EVENTS:
+        return HOOK_EVENTS[name]
+    if name in UNAVAILABLE:
+        raise _NoEffect(f"the event {name} is not available in this version")
+    raise at.wrong(f"there is no event {name!r}{_meant(name, HOOK_EVENTS)}")
+
+
+def _hook(event: HookEvent, matcher: Matcher, given: Mapping[str, Json], at: _At) -> Hook:
+    kind = given.get("type")
+    if kind in ("mcp_tool", "prompt", "agent"):
+        raise at.wrong(f"hooks of type {kind!r} are not available in this version")
+    if kind not in _KEYS:
+        raise at.wrong(f"type is {kind!r}; it must be command or http")
+    for key in sorted(_NOT_HERE & set(given)):
+        if given[key]:
+            raise at.wrong(f"{key!r} is not available in this version")
+    _refuse_unknown(given, _COMMON_KEYS | _KEYS[kind] | _NOT_HERE, at)
+    handler = _command(given, at) if kind == "command" else _http(given, at)
+    return Hook(
+        event.name,
+        matcher,
+        handler,
+        str(at),
+        _timeout(given.get("timeout", TIMEOUT), at / "timeout"),
+        _denies(given.get("on_error"), event, at / "on_error"),
+    )
+
+
+def _command(given: Mapping[str, Json], at: _At) -> CommandHandler:
+    if given.get("shell") not in (None, "bash"):
+        raise at.wrong("shell can only be bash")
+    command = (at / "command").text(given.get("command"))
+    if "args" not in given:
+        return CommandHandler(command)
+    args = tuple(arg for _, arg in (at / "args").items(given["args"]))
+    if not all(isinstance(arg, str) for arg in args):
+        raise (at / "args").wrong("a list of texts is expected")
+    return CommandHandler(command, args)
+
+
+def _http(given: Mapping[str, Json], at: _At) -> HttpHandler:
+    where = at / "url"
+    url = where.text(given.get("url"))
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise where.wrong(f"{url!r} is no URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise where.wrong("the URL must begin with http:// or https:// and name a host")
+    if parts.username or parts.password:
+        raise where.wrong("a URL must not hold a name or password; use headers")
+    headers = (at / "headers").mapping(given.get("headers", {}))
+    allowed = [name for _, name in (at / "allowedEnvVars").items(given.get("allowedEnvVars", []))]
+    if allowed and at.source.of_workspace:
+        raise at.wrong("a workspace may not have your environment sent anywhere")
+    for name, text in headers.items():
+        used = {a or b for a, b in _VARIABLE.findall((at / "headers" / name).text(text))}
+        if missing := sorted(used - set(allowed)):
+            raise (at / "headers" / name).wrong(f"{missing[0]} is not in allowedEnvVars")
+        if any(character in f"{name}{text}" for character in "\r\n\0"):
+            raise (at / "headers" / name).wrong("a header is one line")
+    return HttpHandler(url, tuple(sorted(headers.items())))
+
+
+def fill_in(header: str, environ: Mapping[str, str]) -> str:
+    """A header with the variables that it names; one that is not set is empty."""
+    return _VARIABLE.sub(lambda found: environ.get(found[1] or found[2], ""), header)
+
+
+def _timeout(value: Json, at: _At) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LONGEST:
+        return float(value)
+    raise at.wrong(f"a timeout is a number of seconds, more than 0 and at most {LONGEST:g}")
+
+
+def _denies(value: Json, event: HookEvent, at: _At) -> bool:
+    if value is None:
+        return event.gates
+    if value not in ("deny", "allow"):
+        raise at.wrong(f"on_error is {value!r}; it must be deny or allow")
+    if not event.gates:
+        raise at.wrong(f"on_error has no meaning for {event.name}, which gates nothing")
+    return str(value) == "deny"
+
+
+def _matcher(value: Json, event: HookEvent, at: _At) -> Matcher:
+    if not isinstance(value, str):
+        raise at.wrong("text is expected")
+    text = value.strip()
+    if text in ("", "*"):
+        return Matcher()
+    if event.matches is None:
+        raise at.wrong(f"{event.name} takes no matcher")
+    known = frozenset(event.values) if event.values else names(at.source.tools)
+    if _PLAIN.fullmatch(text):
+        wanted = frozenset(part.strip() for part in re.split(r"[,|]", text) if part.strip())
+        _refuse_mismatch(text, wanted, known, event, at)
+        return Matcher(text, names=wanted)
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise at.wrong(f"{text!r} is no regular expression: {error}") from error
+    may_be_mcp = not event.values and "mcp__" in text
+    if not may_be_mcp and not any(pattern.search(name) for name in known):
+        if not event.values and any(pattern.search(name) for name in ABSENT):
+            raise _NoEffect(f"{text!r} matches no tool that there is here")
+        raise at.wrong(f"{text!r} can match nothing; {_those(known, event)}")
+    return Matcher(text, pattern=pattern)
+
+
+def _refuse_mismatch(
+    text: str, wanted: frozenset[str], known: frozenset[str], event: HookEvent, at: _At
+) -> None:
+    """Each name must be one that exists, here or in Claude Code, and one of them here."""
+    absent = frozenset() if event.values else ABSENT
+    mcp = frozenset() if event.values else {name for name in wanted if _MCP_TOOL.fullmatch(name)}
+    for name in sorted(wanted - known - absent - mcp):
+        if name.startswith("mcp__"):
+            raise at.wrong(f"{name!r} can match nothing; write {name}__.* for all of its tools")
+        raise at.wrong(f"{name!r} can match nothing{_meant(name, known)}; {_those(known, event)}")
+    if wanted <= absent:
+        raise _NoEffect(f"{text!r} matches no tool that there is here")
+
+
+def _those(known: frozenset[str], event: HookEvent) -> str:
+    return f"{event.matches} is one of {', '.join(sorted(known))}"
+
+
+def _refuse_unknown(given: Mapping[str, Json], known: set[str], at: _At) -> None:
+    for key in given:
+        if key not in known:
+            raise at.wrong(f"there is no field {key!r}{_meant(str(key), known)}")
+
+
+def _meant(word: str, known: Mapping[str, Any] | set[str] | frozenset[str]) -> str:
+    """A suggestion for a misspelt word, or nothing."""
+    folded = {name.casefold(): name for name in sorted(known, reverse=True)}
+    close = difflib.get_close_matches(word.casefold(), folded, n=1)
+    return f" (did you mean {folded[close[0]]}?)" if close else ""

@@ -1,0 +1,294 @@
+"""Running one handler, and several side by side, beside an event loop or on plain threads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shutil
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Generic, Protocol, TypeVar, TypeVarTuple
+
+import anyio
+from anyio import to_thread
+
+from team_runtime.crossing import Bell, Crossing, Stopped
+from team_runtime.errors import TeamError
+from team_runtime.guard.hook_config import (
+    CommandHandler,
+    Hook,
+    HttpHandler,
+    PythonHandler,
+    fill_in,
+)
+from team_runtime.guard.hook_events import HOOK_EVENTS
+from team_runtime.guard.hook_output import (
+    Answer,
+    Ended,
+    HookFault,
+    as_ended,
+    read_answer,
+    said_by_function,
+)
+from team_runtime.process.base import Command, Runner
+from team_runtime.process.run import BlockingRunner, LoopRunner
+from team_runtime.text import decode
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+KEEP: Final = 256 * 1024
+"""Bytes of a handler's output; one that prints more has failed."""
+
+
+class Host(Protocol):
+    """Where handlers run."""
+
+    @property
+    def runner(self) -> Runner:
+        """Starts programs."""
+        ...
+
+    def together(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
+        """What the jobs return, run side by side."""
+        ...
+
+    def apart(self, call: Callable[[], T], seconds: float) -> T:
+        """What a call returns that nobody can interrupt; it is left alone after `seconds`, with a
+        `TimeoutError`."""
+        ...
+
+
+class _Call(Generic[T]):
+    """A call on a thread of its own, which may outlive whoever waits for it."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._value: list[T] = []
+        self._error: BaseException | None = None
+
+    def start(self, done: Callable[[], object]) -> None:
+        threading.Thread(target=self._run, args=(done,), daemon=True).start()
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._value[0]
+
+    def _run(self, done: Callable[[], object]) -> None:
+        try:
+            self._value.append(self._call())
+        except BaseException as error:
+            self._error = error
+        done()
+
+
+class ThreadHost:
+    """For the command line and the library: no event loop."""
+
+    def __init__(self, runner: Runner | None = None) -> None:
+        self.runner: Runner = runner or BlockingRunner()
+
+    def together(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
+        if len(jobs) == 1:
+            return [jobs[0]()]
+        calls = [(_Call(job), threading.Event()) for job in jobs]
+        for call, done in calls:
+            call.start(done.set)
+        for _, done in calls:
+            done.wait()
+        return [call.result() for call, _ in calls]
+
+    def apart(self, call: Callable[[], T], seconds: float) -> T:
+        started, done = _Call(call), threading.Event()
+        started.start(done.set)
+        if not done.wait(seconds):
+            raise TimeoutError
+        return started.result()
+
+
+class LoopHost:
+    """For an agent of a run: every wait goes through its crossing, so that a stop ends it.
+
+    With `closing`, it waits also after the stop, within so many seconds for each wait. Raises
+    `Stopped` when they run out.
+    """
+
+    def __init__(self, crossing: Crossing, closing: float | None = None) -> None:
+        self.runner: Runner = LoopRunner(crossing, closing)
+        self._crossing = crossing
+        self._closing = closing
+
+    def together(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
+        if len(jobs) == 1:
+            return [jobs[0]()]
+        return self._wait(_side_by_side, jobs)
+
+    def apart(self, call: Callable[[], T], seconds: float) -> T:
+        return self._wait(_awaited, call, seconds)
+
+    def _wait(self, func: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+        if self._closing is None:
+            return self._crossing.wait(func, *args)
+        boxed = self._crossing.finish(self._closing, _boxed, func, *args)
+        if boxed is None:
+            raise Stopped
+        return boxed[0]
+
+
+async def _boxed(func: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> tuple[T]:
+    return (await func(*args),)
+
+
+async def _side_by_side(jobs: Sequence[Callable[[], T]]) -> list[T]:
+    limiter = anyio.CapacityLimiter(math.inf)
+    results: dict[int, T] = {}
+
+    async def one(index: int, job: Callable[[], T]) -> None:
+        with suppress(Stopped):
+            results[index] = await to_thread.run_sync(job, limiter=limiter)
+
+    async with anyio.create_task_group() as group:
+        for index, job in enumerate(jobs):
+            group.start_soon(one, index, job)
+    if len(results) < len(jobs):  # raised here, because a task group would wrap it
+        raise Stopped
+    return [results[index] for index in range(len(jobs))]
+
+
+async def _awaited(call: Callable[[], T], seconds: float) -> T:
+    started, bell = _Call(call), Bell()
+    started.start(bell.ring)
+    if not await bell.wait(seconds):
+        raise TimeoutError
+    return started.result()
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What handlers get, whoever's call they are about."""
+
+    root: Path
+    """The workspace: their directory, also when the agent works in a worktree. What an agent
+    writes in a worktree is never what a hook of the workspace runs."""
+    environment: Mapping[str, str]
+    """Scrubbed."""
+    user_environment: Mapping[str, str]
+    """Whole; only for the headers that name a variable."""
+
+
+def run_handler(
+    hook: Hook, payload: Mapping[str, Any], around: Surroundings, host: Host, most: float
+) -> Answer:
+    """What one handler says, within its time-out or `most` seconds. Raises `HookFault`."""
+    seconds = min(hook.timeout, most)
+    event, handler = HOOK_EVENTS[hook.event], hook.handler
+    try:
+        _check_scripts(hook)
+        if isinstance(handler, PythonHandler):
+            # A copy, so that no function changes what others see.
+            given = json.loads(json.dumps(payload))
+            return said_by_function(event, host.apart(partial(handler.call, given), seconds))
+        if isinstance(handler, CommandHandler):
+            ended = _run_command(handler, payload, around, host.runner, seconds)
+        else:
+            ended = host.apart(
+                partial(_post, handler, payload, around.user_environment, seconds), seconds
+            )
+    except TimeoutError:
+        raise HookFault(f"it did not end within {seconds:g} seconds") from None
+    except HookFault:
+        raise
+    except TeamError as error:
+        raise HookFault(str(error)) from error
+    except (Exception, SystemExit) as error:  # a function may do anything
+        raise HookFault(f"{type(error).__name__}: {error}") from error
+    return read_answer(event, ended)
+
+
+def digest(data: bytes) -> str:
+    """Names content."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _check_scripts(hook: Hook) -> None:
+    """Raises `HookFault` when a file is no longer the one that was trusted."""
+    for path, trusted in hook.scripts.items():
+        try:
+            now = digest(path.read_bytes())
+        except OSError as error:
+            raise HookFault(f"{path} cannot be read: {error.strerror}") from error
+        if now != trusted:
+            raise HookFault(f"{path} has changed since the workspace was trusted")
+
+
+def _run_command(
+    handler: CommandHandler,
+    payload: Mapping[str, Any],
+    around: Surroundings,
+    runner: Runner,
+    seconds: float,
+) -> Ended:
+    environment = {**around.environment, "CLAUDE_PROJECT_DIR": str(around.root)}
+    if handler.args is None:
+        shell = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
+        argv: list[str] = [shell, "-c", "--", handler.command]
+    else:
+        argv = [handler.command, *handler.args]
+    ended = runner.run(
+        Command(
+            argv=argv,
+            cwd=around.root,
+            env=environment,
+            timeout=seconds,
+            input=json.dumps(payload).encode(),
+            keep=KEEP,
+        )
+    )
+    if ended.timed_out:
+        raise HookFault(f"it did not end within {seconds:g} seconds and was ended")
+    if ended.dropped:
+        raise HookFault(f"it printed more than {KEEP} bytes")
+    if ended.status < 0:
+        raise HookFault(f"it was ended by signal {-ended.status}")
+    return as_ended(ended.status, ended.stdout, ended.stderr)
+
+
+def _post(
+    handler: HttpHandler,
+    payload: Mapping[str, Any],
+    environ: Mapping[str, str],
+    seconds: float,
+) -> Ended:
+    from urllib.error import HTTPError, URLError
+    from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, Request
+
+    headers = {name: fill_in(text, environ) for name, text in handler.headers}
+    request = Request(
+        handler.url,
+        data=json.dumps(payload).encode(),
+        headers={"Content-Type": "application/json", **headers},
+        method="POST",
+    )
+    # Nothing but the two schemes: no proxy, no file, and no redirect to another place.
+    opener = OpenerDirector()
+    opener.add_handler(HTTPHandler())
+    opener.add_handler(HTTPSHandler())
+    try:
+        with opener.open(request, timeout=seconds) as response:
+            body: bytes = response.read(KEEP + 1)
+            status: int = response.status
+    except HTTPError as error:
+        raise HookFault(f"{handler.url} answered {error.code}") from error
+    except (URLError, OSError) as error:
+        cause = getattr(error, "reason", None) or error
+        raise HookFault(f"{handler.url} could not be reached: {cause}") from error
+    if not 200 <= status < 300:
+        raise HookFault(f"{handler.url} answered {status}")
+    if len(body) > KEEP:
+        raise HookFault(f"{handler.url} answered more than {KEEP} bytes")
+    return Ended(0, decode(body))

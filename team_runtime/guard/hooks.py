@@ -1,0 +1,206 @@
+"""Hooks at work: who listens to an event, what they said together, and what follows.
+
+All handlers that match run side by side; what they say is put together in the order in which they
+were declared: deny beats ask beats allow, and of two that rewrite the same field of an input the
+later one wins, which is recorded.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from team_runtime.clock import Clock, SystemClock
+from team_runtime.errors import HookRefused
+from team_runtime.events import Emit
+from team_runtime.guard.base import Verdict
+from team_runtime.guard.hook_config import Hook
+from team_runtime.guard.hook_events import HOOK_EVENTS
+from team_runtime.guard.hook_output import Answer, HookFault
+from team_runtime.guard.hook_run import Host, Surroundings, run_handler
+from team_runtime.types import Json
+
+BLOCKS_IN_A_ROW: Final = 8
+"""How often hooks may keep an agent from ending its turn before it ends it all the same."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What all handlers of one event said together."""
+
+    verdict: Verdict | None = None
+    reason: str = ""
+    changed: Mapping[str, Json] = field(default_factory=dict)
+    """Fields of the input with their new values."""
+    removed: frozenset[str] = frozenset()
+    """Fields of the input that are gone."""
+    context: str = ""
+    halted: bool = False
+    """Whether the agent was told to stop."""
+
+    @property
+    def blocked(self) -> bool:
+        return self.verdict is Verdict.DENY
+
+
+NOTHING: Final = Outcome()
+
+
+@dataclass(frozen=True)
+class Occasion:
+    """Whose event it is."""
+
+    agent: str | None
+    """`None` for a person at the command line."""
+    payload: Mapping[str, Json]
+    subject: str = ""
+    """What matchers are compared with."""
+    most: float = math.inf
+    """Seconds that any handler may take."""
+
+
+class Hooks:
+    """The hooks of one run, or of one command. Safe for threads.
+
+    They are read once. Where nobody listens, an event costs one look into a dictionary.
+    """
+
+    def __init__(
+        self,
+        hooks: Sequence[Hook],
+        around: Surroundings,
+        host: Host,
+        emit: Emit,
+        clock: Clock | None = None,
+    ) -> None:
+        self._by_event: dict[str, list[Hook]] = {}
+        for hook in hooks:
+            self._by_event.setdefault(hook.event, []).append(hook)
+        self._around = around
+        self._hosts: dict[str, Host] = {}
+        self._lock = threading.Lock()
+        self._host = host
+        self._emit = emit
+        self._clock = clock or SystemClock()
+        self.halt: Callable[[str, str], None] = lambda agent, reason: None
+        """Stops an agent for a reason, when a hook says so."""
+
+    def attach(self, agent: str, host: Host) -> None:
+        """From now on this agent's hooks run on `host`, which ends with the agent."""
+        with self._lock:
+            self._hosts[agent] = host
+
+    def detach(self, agent: str) -> None:
+        """The agent has ended: what is still to be run for it runs on the host of all."""
+        with self._lock:
+            self._hosts.pop(agent, None)
+
+    def listens(self, event: str) -> bool:
+        """Whether any hook is there for this event."""
+        return event in self._by_event
+
+    def fire(self, event: str, occasion: Occasion) -> Outcome:
+        """Run the handlers that match and put together what they said."""
+        matching = self._matching(event, occasion.subject)
+        if not matching:
+            return NOTHING
+        payload = {"hook_event_name": event, **occasion.payload}
+        with self._lock:
+            host = self._hosts.get(occasion.agent or "", self._host)
+        answers = host.together(
+            [partial(self._run, hook, payload, occasion, host) for hook in matching]
+        )
+        return self._merged(matching, answers, occasion)
+
+    def gate(self, event: str, occasion: Occasion) -> None:
+        """Ask the hooks before something is done. Raises `HookRefused`."""
+        outcome = self.fire(event, occasion)
+        if outcome.blocked:
+            raise HookRefused(event=event, reason=outcome.reason)
+
+    def _matching(self, event: str, subject: str) -> list[Hook]:
+        """In declared order, each handler once; the copy that denies on an error counts."""
+        found: dict[Any, Hook] = {}
+        for hook in self._by_event.get(event, ()):
+            if hook.matcher.fits(subject):
+                known = found.setdefault(hook.handler, hook)
+                if hook.denies_on_error and not known.denies_on_error:
+                    found[hook.handler] = hook
+        return list(found.values())
+
+    def _run(
+        self, hook: Hook, payload: Mapping[str, Json], occasion: Occasion, host: Host
+    ) -> Answer:
+        started = self._clock.monotonic()
+        fault: str | None = None
+        try:
+            answer = run_handler(hook, payload, self._around, host, occasion.most)
+        except HookFault as error:
+            fault = str(error)
+            denied = Verdict.DENY if hook.denies_on_error else None
+            answer = Answer(denied, f"the hook itself failed ({hook.origin}): {fault}")
+        self._emit(
+            "hook_ran",
+            occasion.agent,
+            event=hook.event,
+            hook=hook.origin,
+            verdict=answer.verdict.value if answer.verdict else None,
+            fault=fault,
+            seconds=round(self._clock.monotonic() - started, 6),
+        )
+        if fault is not None:
+            follows = "so the answer is no" if hook.denies_on_error else "and was passed over"
+            self._tell(occasion, f"the hook {hook.origin} failed, {follows}: {fault}")
+        if answer.message:
+            self._tell(occasion, answer.message)
+        return answer
+
+    def _merged(
+        self, hooks: Sequence[Hook], answers: Sequence[Answer], occasion: Occasion
+    ) -> Outcome:
+        event = HOOK_EVENTS[hooks[0].event]
+        verdicts = [answer.verdict for answer in answers if answer.verdict is not None]
+        verdict = max(verdicts, key=list(Verdict).index, default=None)
+        reasons = [answer.reason for answer in answers if answer.verdict is verdict is not None]
+        changed, removed = self._rewritten(hooks, answers, occasion)
+        halts = [answer.halt for answer in answers if answer.halt is not None]
+        if halts:
+            self.halt(occasion.agent or "", "; ".join(halts))
+            if event.gates:
+                verdict, reasons = Verdict.DENY, halts
+        return Outcome(
+            verdict=verdict,
+            reason="; ".join(dict.fromkeys(reasons)),
+            changed=changed,
+            removed=removed,
+            context="\n".join(answer.context for answer in answers if answer.context),
+            halted=bool(halts),
+        )
+
+    def _rewritten(
+        self, hooks: Sequence[Hook], answers: Sequence[Answer], occasion: Occasion
+    ) -> tuple[dict[str, Json], frozenset[str]]:
+        """What becomes of the input. Each hook wrote a whole one, against the same original."""
+        original: Any = occasion.payload.get("tool_input", {})
+        gone = object()
+        final: dict[str, Any] = {}
+        for hook, answer in zip(hooks, answers, strict=True):
+            if answer.updated is None:
+                continue
+            for key in {**original, **answer.updated}:
+                value = answer.updated.get(key, gone)
+                if key in original and value == original[key]:
+                    continue
+                if key in final and final[key] != value:
+                    text = f"two hooks rewrote {key!r}; {hook.origin} was declared last and counts"
+                    self._tell(occasion, text)
+                final[key] = value
+        changed = {key: value for key, value in final.items() if value is not gone}
+        return changed, frozenset(final) - frozenset(changed)
+
+    def _tell(self, occasion: Occasion, text: str) -> None:
+        self._emit("notice", occasion.agent, text=text)
