@@ -62,7 +62,7 @@ def command(shared: Shared, folder: str | None, pace: float | None, interactive:
         shared.say(f"team: the demo did not succeed; everything is kept in {target}")
         if result.tests.failed:
             shared.say(result.tests.output)
-    return 0 if result.succeeded else 1
+    return 0 if result.succeeded else result.run.exit_code or 1
 
 
 def _pace(given: float | None, live: bool) -> float:

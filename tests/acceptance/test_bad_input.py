@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import resource
 import shutil
-import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Callable, Mapping, Sequence
-from fcntl import ioctl
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.api import events, git, team_environment
-from tests.support.cli import Ran, team_here, write_file
+from tests.support.cli import OnTerminal, Ran, team_here, write_file
 from tests.support.fake_messages import FakeMessages, error
 
 PLAYBOOK = 'def reply(agent, messages):\n    return "It is dïne."\n'
@@ -373,46 +369,27 @@ def test_the_c_locale(
 
 
 def in_terminal(
-    arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], columns: int
-) -> Ran:
-    """Run `team ARGUMENTS` on a terminal; everything it shows is in `out`."""
-    ours, theirs = pty.openpty()
-    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "team_runtime", *arguments],
-        cwd=cwd,
-        env={**environ, "TERM": "xterm-256color"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            data = os.read(ours, 65536)
-        except OSError:  # the other end is closed
-            break
-        shown += data
-    os.close(ours)
-    return Ran(process.wait(50), shown.decode(), "")
+    arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], columns: int = 80
+) -> str:
+    """What `team ARGUMENTS` shows on a terminal; it must end well."""
+    terminal = OnTerminal(arguments, cwd, environ, columns)
+    assert terminal.end() == 0, terminal.shown
+    assert "Traceback" not in terminal.shown
+    return terminal.shown
 
 
 def test_a_terminal_of_twenty_columns(tmp_path: Path, environ: dict[str, str]) -> None:
-    ran = in_terminal(["demo", "--pace", "0"], tmp_path, environ, columns=20)
-    assert ran.code == 0, ran.out
-    assert "Traceback" not in ran.out
-    assert "38 passed" in ran.out.replace("\r\n", "")
+    shown = in_terminal(["demo", "--pace", "0"], tmp_path, environ, columns=20)
+    assert "38 passed" in shown.replace("\r\n", "")
 
 
 def test_no_colours_where_none_are_wanted(
     root: Path, scripted: tuple[str, ...], environ: dict[str, str]
 ) -> None:
     line, colour = ["run", "x", *scripted], "\x1b[3"
-    assert colour in in_terminal(line, root, environ, 80).out
-    assert colour not in in_terminal([*line, "--no-color"], root, environ, 80).out
-    assert colour not in in_terminal(line, root, {**environ, "NO_COLOR": "1"}, 80).out
+    assert colour in in_terminal(line, root, environ)
+    assert colour not in in_terminal([*line, "--no-color"], root, environ)
+    assert colour not in in_terminal(line, root, {**environ, "NO_COLOR": "1"})
 
 
 def test_a_bug_is_one_sentence_and_a_file(
