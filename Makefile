@@ -3,8 +3,8 @@ PYTHON ?= python3
 .PHONY: check test ci fault security bench
 
 check:  ## style and types, of the source and of the tests
-	$(PYTHON) -m ruff check team_runtime tests benchmarks
-	$(PYTHON) -m ruff format --check team_runtime tests benchmarks
+	$(PYTHON) -m ruff check team_runtime tests benchmarks examples docs
+	$(PYTHON) -m ruff format --check team_runtime tests benchmarks examples docs
 	$(PYTHON) -m mypy
 
 test:  ## what everybody runs; at most 3 minutes, names what it skipped

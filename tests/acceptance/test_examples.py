@@ -1,0 +1,64 @@
+"""Every example runs as its README says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.api import git, team_environment
+from tests.support.cli import team_here, write_file
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """What an installed `team` and a `TMPDIR` of its own look like."""
+    (tmp_path / "bin").mkdir()
+    script = f'#!/bin/sh\nexec "{sys.executable}" -m team_runtime "$@"\n'
+    Path(write_file(tmp_path / "bin" / "team", script)).chmod(0o755)
+    found = team_environment(tmp_path)
+    return {**found, "PATH": f"{tmp_path / 'bin'}:{found['PATH']}", "TMPDIR": str(tmp_path)}
+
+
+def output(command: list[str], tmp_path: Path, environ: dict[str, str]) -> str:
+    """What an example prints; it must end well and complain about nothing."""
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_each_example_is_in_the_readme() -> None:
+    readme = (EXAMPLES / "README.md").read_text()
+    names = {path.name for path in EXAMPLES.iterdir() if path.is_file()} - {"README.md"}
+    assert names == {name for name in names if f"]({name})" in readme}
+
+
+def test_a_team_from_python(tmp_path: Path, environ: dict[str, str]) -> None:
+    shown = output([sys.executable, str(EXAMPLES / "team_from_python.py")], tmp_path, environ)
+    assert "The changelog has landed." in shown
+    assert "task_1 completed: Write the changelog" in shown
+    assert "# Changelog" in shown
+
+
+def test_the_board_only(tmp_path: Path, environ: dict[str, str]) -> None:
+    shown = output(["sh", str(EXAMPLES / "board_only.sh")], tmp_path, environ)
+    assert "Each task was done exactly once." in shown
+    assert shown.count(" completed ") == 3
+
+
+def test_a_playbook_in_yaml(root: Path) -> None:
+    model = f"scripted:{EXAMPLES / 'my_playbook.yaml'}"
+    ran = team_here(root, "run", "Write it.", "--model", model, "--allow", "land_worktree")
+    assert (ran.code, ran.out) == (0, "The changelog has landed.\n"), ran.err
+    assert "can subtract" in git(root, "show", "main:CHANGELOG.md")
+
+
+def test_a_playbook_in_python(root: Path) -> None:
+    ran = team_here(root, "run", "Count.", "--model", f"scripted:{EXAMPLES / 'my_playbook.py'}")
+    assert (ran.code, ran.out) == (0, "Files here: 1\n"), ran.err
