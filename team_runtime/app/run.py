@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,8 @@ class RunResult:
     session: str
     tasks: list[dict[str, Json]]
     """The tasks of this run as they are on disk."""
+    lost: Sequence[str]
+    """Ids of its tasks whose files are gone: deleted, or set aside because they were broken."""
     usage: Usage
     turns: int
     seconds: float
@@ -82,7 +84,8 @@ class RunResult:
     @property
     def unfinished(self) -> list[str]:
         """Ids of the run's tasks that are neither completed nor called off."""
-        return [t["id"] for t in self.tasks if t["status"] not in (COMPLETED, CANCELLED)]
+        open_ = [t["id"] for t in self.tasks if t["status"] not in (COMPLETED, CANCELLED)]
+        return [*open_, *self.lost]
 
     @property
     def exit_code(self) -> int:
@@ -136,6 +139,8 @@ class _Host:
     permissions: Permissions
     models: Models
     repository: Repository
+    touched: set[str] = field(default_factory=set)
+    """Ids of the tasks that were made or claimed in this run."""
 
     async def run(self) -> RunResult:
         """The whole run, with an ear for signals from its beginning to its end."""
@@ -182,10 +187,12 @@ class _Host:
             watching.close()
             await self.models.close()
             workspace.bus.close()
+        tasks = self._tasks(workspace)
         result = RunResult(
             ending=ending,
             session=self.session,
-            tasks=self._tasks(workspace),
+            tasks=tasks,
+            lost=self._lost(tasks),
             usage=factory.usage(),
             turns=limits.turns,
             seconds=clock.monotonic() - began,
@@ -210,6 +217,7 @@ class _Host:
         )
         workspace.repository = self.repository.through(workspace.runner)
         workspace.events.add(Listener("on_event", self.request.on_event, workspace.events.emit))
+        workspace.events.add(self._note_task)
         return workspace
 
     def _team(self, workspace: Workspace, factory: AgentFactory) -> Team:
@@ -257,3 +265,10 @@ class _Host:
     def _tasks(self, workspace: Workspace) -> list[dict[str, Json]]:
         session = workspace.sessions.load(self.session)
         return [task_record(task) for task in tasks_of(workspace, session)]
+
+    def _note_task(self, event: Mapping[str, Any]) -> None:
+        if event["kind"] in ("task_created", "task_claimed"):
+            self.touched.add(event["task"])
+
+    def _lost(self, tasks: Sequence[Mapping[str, Json]]) -> list[str]:
+        return sorted(self.touched.difference(task["id"] for task in tasks))

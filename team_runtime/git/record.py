@@ -81,7 +81,11 @@ def branch_of(name: str) -> str:
 
 
 class Registry:
-    """The records of one workspace."""
+    """The records of one workspace.
+
+    In a copy of a workspace they lead to the folders of the original. Such a record is foreign: it
+    is not used, so that nothing that happens here touches those folders.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -93,18 +97,32 @@ class Registry:
         """The record of `name`, or `None`. Raises `NameInvalid`, `RecordBroken`."""
         path = self._path(name)
         data = self._store.read(path)
-        return None if data is None else _decode(data, path)
+        found = None if data is None else _decode(data, path)
+        return found if found is None or self._is_ours(found) else None
 
     def get(self, name: str) -> Worktree:
         """The record of `name`. Raises `WorktreeRefused` when there is none."""
         found = self.find(name)
         if found is None:
+            for foreign in self.foreign():
+                if foreign.name == name:
+                    raise refusal_of_foreign(foreign)
             known = ", ".join(worktree.name for worktree in self.all()) or "none"
             raise WorktreeRefused(name, "there is no such worktree", f"Worktrees: {known}.")
         return found
 
     def all(self) -> list[Worktree]:
         """Every record, by name. A broken one is quarantined."""
+        return [worktree for worktree in self._all() if self._is_ours(worktree)]
+
+    def foreign(self) -> list[Worktree]:
+        """The records that came with a copy, or were left behind by a move, of the workspace."""
+        return [worktree for worktree in self._all() if not self._is_ours(worktree)]
+
+    def _is_ours(self, worktree: Worktree) -> bool:
+        return worktree.path == self.folder / worktree.name
+
+    def _all(self) -> list[Worktree]:
         found = []
         for path in sorted(self._store.layout.records.glob("*.json")):
             data = self._store.read(path)
@@ -142,6 +160,13 @@ class Registry:
 
     def _path(self, name: str) -> Path:
         return self._store.layout.records / f"{check_worktree_name(name)}.json"
+
+
+def refusal_of_foreign(worktree: Worktree) -> WorktreeRefused:
+    """Why a record that came with a copy of the workspace is not used."""
+    cause = f"it is in {worktree.path}: this workspace was copied or moved since it was made"
+    hint = "Nothing was done there. Work in that workspace, or move this one back to its place."
+    return WorktreeRefused(worktree.name, cause, hint)
 
 
 def _encode(worktree: Worktree) -> bytes:

@@ -24,7 +24,7 @@ from team_runtime.git.commits import (
 )
 from team_runtime.git.creation import Creation
 from team_runtime.git.folders import clear_locks, pointer, read_line
-from team_runtime.git.record import CREATING, READY, Registry, Worktree
+from team_runtime.git.record import CREATING, READY, Registry, Worktree, refusal_of_foreign
 from team_runtime.git.removal import Losses, Removal, Removals
 from team_runtime.git.repository import Repository
 from team_runtime.git.rescue import Rescued
@@ -281,7 +281,7 @@ class Worktrees:
     def recover(self) -> Sequence[str]:
         """At start: undo or finish what a killed process left half done. Returns a message for
         each worktree that a person has to look at."""
-        left = []
+        left = [str(refusal_of_foreign(worktree)) for worktree in self.registry.foreign()]
         with self.lock():
             worktrees = self.registry.all()
             self._clear_locks(worktrees)

@@ -14,15 +14,16 @@ import pytest
 from tests.support.api import FakeMessages, Seen, TeamScript, git
 from tests.support.fake_messages import tool
 from tests.support.interrupted import Interrupted, Terminal, eventually, waiting_workspace
-from tests.support.kills import processes_of, prove_mail, prove_transcripts
+from tests.support.kills import end_processes_of, processes_of, prove_mail, prove_transcripts
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 ALLOW = ("--allow", "Bash(python3 wait.py *)", "--allow", "land_worktree")
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return waiting_workspace(tmp_path)
+def root(tmp_path: Path) -> Iterator[Path]:
+    yield waiting_workspace(tmp_path)
+    end_processes_of(tmp_path)
 
 
 def check_saved(run: Interrupted) -> None:

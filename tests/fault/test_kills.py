@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.kills import (
     Life,
+    end_processes_of,
     new_workspace,
     prove_whole,
     seconds_of_a_life,
@@ -63,11 +64,13 @@ def test_a_team_that_is_killed_completes_every_task_once(
         for _ in range(chance.randint(1, MOST)):
             if not kill(life, chance):
                 break
-        life.finish()
         try:
+            life.finish()
             prove_whole(life.root)
         except AssertionError as error:
             error.add_note(f"{how}, seed {seed}, killed while {life.kills}; see {life.root}")
             raise
+        finally:
+            end_processes_of(life.root)
         seen += life.kills
     print(f"\n{seen.total()} kills in {seed} lives: {dict(seen.most_common())}")  # noqa: T201

@@ -18,7 +18,7 @@ from typing import Any
 from tests.support.api import git, team, team_environment
 from tests.support.kills import PROJECT, event_log
 
-PLAYBOOK = PROJECT / "tests" / "support" / "waiting.py"
+MODEL = f"scripted:{PROJECT / 'tests' / 'support' / 'waiting.py'}"
 WAIT = '''"""Waits for the file `go`; stubbornly, it ignores a polite end."""
 import pathlib, signal, sys, time
 if sys.argv[1] == "stubbornly":
@@ -93,12 +93,12 @@ class Interrupted:
         self.root = root
         self.terminal = terminal
         self.home = root.parent / "home"
-        self.home.mkdir(exist_ok=True)
+        self.home.mkdir(parents=True, exist_ok=True)
         self.environ = {**team_environment(self.home), "PYTHONPATH": str(PROJECT), **environ}
         self.stderr = ""
         self._process: subprocess.Popen[str]
 
-    def start(self, *options: str, model: str = f"scripted:{PLAYBOOK}", prefix: str = "") -> None:
+    def start(self, *options: str, model: str = MODEL, prefix: str = "") -> None:
         arguments = [sys.executable, "-m", "team_runtime", "run", "Write a.", "--model", model]
         arguments += ["--allow", "Bash(python3 wait.py *)", "--allow", "land_worktree", *options]
         redirect = f'0<>"{self.terminal.path}" >&0 2>&0' if self.terminal else "</dev/null"
@@ -149,6 +149,10 @@ class Interrupted:
         """Wait for the end; returns the exit status."""
         _, self.stderr = self._process.communicate(timeout=SECONDS)
         return self._process.returncode
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def session(self) -> str:

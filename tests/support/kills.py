@@ -5,6 +5,7 @@ The proof is read from git, the task files and the transcripts, never from what 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -216,6 +217,13 @@ def processes_of(root: Path) -> list[str]:
     """Everything alive that a run of this workspace started, or that works in it."""
     runs = {f"TEAM_RUN={e['run']}".encode() for e in event_log(root)}
     return [f"{pid} {name}" for pid, name in _processes() if _belongs(pid, runs, root)]
+
+
+def end_processes_of(root: Path) -> None:
+    """For the end of a test that failed in the middle."""
+    for process in processes_of(root):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(process.split()[0]), signal.SIGKILL)
 
 
 def _processes() -> Iterator[tuple[int, str]]:

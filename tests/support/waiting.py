@@ -52,6 +52,8 @@ def _anna(
         return say("I write.", ("write_file", {"path": "a.txt", "content": "written\n"}))
     if not any(call["name"] == "bash" for call in past):
         return say("I wait for a program.", ("bash", {"command": _WAIT}))
+    if last["name"] == "complete_task" and "complete_task" not in done:
+        return say(f"I could not complete it: {last['text']}")
     if "complete_task" not in done:
         return say("I complete it.", ("complete_task", {"task_id": "task_1"}))
     return say("Anna has handed it in.")
