@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+ATTACHED: Final = "\0attached"
+"""Stands in `Command.argv` for the number of the descriptor with `Command.attached`."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class Command:
     """Bytes of output kept; the rest is read and dropped, and counted in `Completed.dropped`."""
     merge: bool = False
     """Whether stderr goes into the same stream as stdout, in the order written."""
+    attached: bytes = b""
+    """What the program can read from one more descriptor, which is at its beginning."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import anyio
 from team_runtime.clock import SystemClock
 from team_runtime.crossing import Crossing, Stopped
 from team_runtime.errors import ProgramMissing
-from team_runtime.process.base import Command, Completed
+from team_runtime.process.base import ATTACHED, Command, Completed
 from team_runtime.process.output import Output
 from team_runtime.process.usage import group_lives
 
@@ -42,7 +42,8 @@ class BlockingRunner:
         with _pipes(command) as pipes:
             with _clear_errors(command):
                 process = subprocess.Popen(
-                    list(command.argv),
+                    pipes.argv,
+                    pass_fds=pipes.attached,
                     cwd=command.cwd,
                     env=dict(command.env),
                     stdin=pipes.stdin,
@@ -85,7 +86,8 @@ async def run_on_loop(command: Command) -> Completed:
     with _pipes(command) as pipes:
         with _clear_errors(command):
             process = await anyio.open_process(
-                list(command.argv),
+                pipes.argv,
+                pass_fds=pipes.attached,
                 cwd=command.cwd,
                 env=dict(command.env),
                 stdin=pipes.stdin,
@@ -115,6 +117,9 @@ async def run_on_loop(command: Command) -> Completed:
 
 @dataclass
 class _Pipes:
+    argv: list[str]
+    attached: tuple[int, ...]
+    """The further descriptors that the program gets."""
     stdin: IO[bytes] | int
     out: Output
     err: Output
@@ -139,16 +144,29 @@ def _pipes(command: Command) -> Iterator[_Pipes]:
     with contextlib.ExitStack() as stack:
         stdin: IO[bytes] | int = subprocess.DEVNULL
         if command.input:
-            stdin = stack.enter_context(tempfile.TemporaryFile())
-            stdin.write(command.input)
-            stdin.seek(0)
+            stdin = stack.enter_context(_holding(command.input))
+        argv = list(command.argv)
+        attached: tuple[int, ...] = ()
+        if command.attached:
+            number = stack.enter_context(_holding(command.attached)).fileno()
+            argv = [str(number) if part == ATTACHED else part for part in argv]
+            attached = (number,)
         out = Output(command.keep)
         stack.callback(out.close)
         err = out
         if not command.merge:
             err = Output(command.keep)
             stack.callback(err.close)
-        yield _Pipes(stdin, out, err)
+        yield _Pipes(argv, attached, stdin, out, err)
+
+
+@contextmanager
+def _holding(data: bytes) -> Iterator[IO[bytes]]:
+    """An unnamed file with this content, at its beginning."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        yield file
 
 
 @contextmanager

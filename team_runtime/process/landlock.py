@@ -1,0 +1,157 @@
+"""The sandbox made of Linux' Landlock, where user namespaces are switched off.
+
+Landlock only ever adds rights, so a place in a folder is left out by granting its neighbours one by
+one. What it cannot hold at all is in `NOT_COVERED`, and in what people are told.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from team_runtime.process.base import ATTACHED, Command
+from team_runtime.process.filter import compiled
+from team_runtime.process.sandbox import Access, Confinement, Limits, rewritten
+
+OLDEST: Final = 3
+"""The first version that guards truncation."""
+_SCOPES: Final = 6
+"""The first version that guards signals and abstract sockets."""
+_DEVICE_CALLS: Final = 5
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
+_MAKE_DEVICES: Final = 1 << 6 | 1 << 11
+_TRUNCATE: Final = 1 << 14
+_IOCTL_DEVICE: Final = 1 << 15
+_ALL_BUT_DEVICE_CALLS: Final = (1 << 15) - 1
+_FILE_RIGHTS: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
+_READ: Final = _EXECUTE | _READ_FILE | _READ_DIR
+_SIGNALS_AND_ABSTRACT_SOCKETS: Final = 3
+
+_LAUNCHER: Final = Path(__file__).with_name("launcher.py")
+_DEVICES: Final = tuple(
+    Path("/dev", name) for name in ("full", "null", "random", "shm", "tty", "urandom", "zero")
+)
+
+NOT_COVERED: Final = (
+    "the .git file of a worktree",
+    "names and modes of files elsewhere",
+    "processes that leave their session",
+    "the number of processes",
+    "the list of processes",
+)
+"""What a command can still change or see. What it is refused beyond need: new entries directly in a
+checkout that protects a folder, /tmp by name, terminals of its own, and any socket when offline."""
+
+
+@dataclass(frozen=True)
+class Landlock:
+    """Runs commands that have given up the right to open anything else."""
+
+    version: int
+    layer: str = "landlock"
+    complete: bool = False
+
+    def confine(self, command: Command, policy: Confinement) -> Command:
+        temporary = policy.temporary
+        if temporary is not None:
+            policy = replace(policy, writable=(*policy.writable, temporary))
+        argv = [sys.executable, "-I", "-S", str(_LAUNCHER), ATTACHED, *command.argv]
+        env = {"TMPDIR": str(temporary)} if temporary is not None else {}
+        confined = rewritten(command, argv, env)
+        orders = {
+            "env": dict(confined.env),  # as it is here: the interpreter adds to its own
+            "rules": [[str(path), rights & self._handled] for path, rights in _rules(policy)],
+            "handled": self._handled,
+            "scoped": _SIGNALS_AND_ABSTRACT_SOCKETS if self.version >= _SCOPES else 0,
+            "limits": _limits(policy.limits),
+            "filter": (compiled(platform.machine(), policy.network) or b"").hex(),
+        }
+        return replace(confined, attached=json.dumps(orders).encode())
+
+    def describe(self) -> str:
+        gaps = [*NOT_COVERED]
+        if self.version < _SCOPES:
+            gaps.append("signals to other processes")
+        if compiled(platform.machine(), internet=False) is None:
+            gaps.append("the network")
+        return (
+            "landlock: commands write in their own folder only and cannot read secrets; "
+            f"not covered: {', '.join(gaps)}"
+        )
+
+    @property
+    def _handled(self) -> int:
+        device_calls = _IOCTL_DEVICE if self.version >= _DEVICE_CALLS else 0
+        return _ALL_BUT_DEVICE_CALLS | device_calls
+
+
+def version() -> int:
+    """The version of Landlock that the kernel offers; 0 for none."""
+    if sys.platform != "linux":
+        return 0
+    from team_runtime.process.launcher import landlock_version
+
+    return landlock_version()
+
+
+def _limits(limits: Limits) -> dict[str, int]:
+    """Processes are not among them: outside a user namespace the kernel counts all of the
+    user's."""
+    given = {"RLIMIT_FSIZE": limits.file_bytes, "RLIMIT_AS": limits.address_space}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _rules(policy: Confinement) -> Iterator[tuple[Path, int]]:
+    """What is granted: rights hold for everything below a path."""
+    hidden, writable = (*policy.hidden, Path("/dev")), (*policy.writable, *_DEVICES)
+    named = replace(policy, hidden=hidden, writable=writable).places()
+    named = {path: access for path, access in named.items() if not _is_pointer(path, named)}
+    yield from _granted(Path("/"), Access.READ, named)
+
+
+def _is_pointer(path: Path, named: Mapping[Path, Access]) -> bool:
+    """Whether it is the `.git` file of a worktree. To leave that out would keep the command from
+    making files beside it, and the runtime never asks it where the repository is."""
+    return (
+        named[path] is Access.READ
+        and named.get(path.parent) is Access.WRITE
+        and path.name == ".git"
+        and path.is_file()
+    )
+
+
+def _granted(
+    path: Path, access: Access, named: Mapping[Path, Access]
+) -> Iterator[tuple[Path, int]]:
+    below = {other: named[other] for other in named if path in other.parents}
+    if access is Access.HIDDEN or all(other <= access for other in below.values()):
+        if access is not Access.HIDDEN:
+            yield path, _rights(path, access)
+        for other in below:
+            if not any(higher in below for higher in other.parents):
+                yield from _granted(other, below[other], below)
+        return
+    yield path, _READ_DIR
+    for child in _entries(path):
+        yield from _granted(child, below.get(child, access), below)
+
+
+def _rights(path: Path, access: Access) -> int:
+    rights = _READ
+    if access is Access.WRITE:
+        rights = (_ALL_BUT_DEVICE_CALLS | _IOCTL_DEVICE) & ~_MAKE_DEVICES
+    return rights if path.is_dir() else rights & _FILE_RIGHTS
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Links are left out: where they lead is decided there."""
+    try:
+        return [child for child in folder.iterdir() if not child.is_symlink()]
+    except OSError:
+        return []

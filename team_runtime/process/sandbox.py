@@ -1,0 +1,137 @@
+"""The sandbox of commands: what a command may reach, and what keeps it to that.
+
+A sandbox rewrites a `Command` so that the program runs confined; the runners know nothing of it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Protocol
+
+from team_runtime.process.base import Command, Completed, Runner
+
+QUIET_GIT: Final = {"GIT_OPTIONAL_LOCKS": "0"}
+"""The git directory is read-only, so git shall not try to refresh its index on the side."""
+
+
+class Access(enum.IntEnum):
+    """What a command may do with a path; the larger is the stricter."""
+
+    WRITE = 0
+    READ = 1
+    HIDDEN = 2
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of the machine one command may take; `None` is no limit."""
+
+    processes: int | None = 1024
+    """Processes and threads at a time."""
+    file_bytes: int | None = 8 * 2**30
+    """The size of any file it writes."""
+    address_space: int | None = None
+    """Bytes for each process. Some runtimes reserve far more than they use."""
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What a command may reach.
+
+    The deepest path that covers a file decides about it, and the strictest where one path is named
+    twice; what none covers can be read. Paths that do not exist are passed over.
+    """
+
+    writable: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    """What is protected in a writable folder, and what shows in a hidden one."""
+    hidden: tuple[Path, ...] = ()
+    network: bool = False
+    limits: Limits = field(default_factory=Limits)
+    temporary: Path | None = None
+    """A private folder for temporary files, for layers that cannot make one of their own."""
+
+    def places(self) -> dict[Path, Access]:
+        """The named paths that change something, without links, parents first."""
+        named: dict[Path, Access] = {}
+        for access, paths in (
+            (Access.WRITE, self.writable),
+            (Access.READ, self.readable),
+            (Access.HIDDEN, self.hidden),
+        ):
+            for place in filter(None, map(_existing, paths)):
+                named[place] = max(access, named.get(place, access))
+        found: dict[Path, Access] = {}
+        for place in sorted(named, key=lambda path: len(path.parts)):
+            above = next((found[over] for over in place.parents if over in found), Access.READ)
+            if named[place] is not above:
+                found[place] = named[place]
+        return found
+
+
+class Sandbox(Protocol):
+    """A layer that confines commands."""
+
+    @property
+    def layer(self) -> str:
+        """`bubblewrap`, `landlock` or `none`."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether it holds everything that a `Confinement` says."""
+        ...
+
+    def confine(self, command: Command, policy: Confinement) -> Command:
+        """The same command, kept to `policy`. Nothing is started.
+
+        The caller has left every secret out of `command.env`: it can be read inside.
+        """
+        ...
+
+    def describe(self) -> str:
+        """For people: what holds commands, and what does not. One sentence."""
+        ...
+
+
+class NoSandbox:
+    """Commands run with the user's own rights."""
+
+    layer = "none"
+    complete = False
+
+    def confine(self, command: Command, policy: Confinement) -> Command:
+        return command
+
+    def describe(self) -> str:
+        return "none: commands run with your own rights"
+
+
+class ConfinedRunner:
+    """Runs every program confined, by a policy for the folder in which it works."""
+
+    def __init__(
+        self, runner: Runner, sandbox: Sandbox, policy: Callable[[Path], Confinement]
+    ) -> None:
+        self._runner = runner
+        self._sandbox = sandbox
+        self._policy = policy
+
+    def run(self, command: Command) -> Completed:
+        confined = self._sandbox.confine(command, self._policy(command.cwd))
+        return self._runner.run(confined)
+
+
+def rewritten(command: Command, argv: list[str], env: Mapping[str, str]) -> Command:
+    """`command` as a layer starts it, with `env` added to its environment."""
+    return replace(command, argv=argv, env={**command.env, **QUIET_GIT, **env})
+
+
+def _existing(path: Path) -> Path | None:
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError):  # not there, not ours to see, or a loop of links
+        return None

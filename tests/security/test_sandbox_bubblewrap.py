@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from anyio import from_thread
+
+from team_runtime.process.base import Command
+from team_runtime.process.bubblewrap import Bubblewrap
+from team_runtime.process.detection import detect
+from team_runtime.process.sandbox import Confinement, Limits, Sandbox
+from tests.contract.test_runner import ThroughPortal
+from tests.security.sandbox_contract import SandboxContract
+from tests.support.confined import PATH, Cell, Grounds, make_grounds
+
+NOBODY = 65534
+RUNTIME = """
+import sys
+from pathlib import Path
+from team_runtime.process.run import BlockingRunner
+from tests.support.confined import Cell, Grounds
+from team_runtime.process.detection import detect
+
+Cell(detect("required", {"PATH": sys.argv[2]}), Grounds(Path(sys.argv[1]))).sh(
+    "exec 3> up; echo up >&3; setsid sleep 1000 & (sleep 1000 & sleep 1000) & sleep 1000"
+)
+"""
+
+
+@pytest.fixture
+def sandbox() -> Sandbox:
+    found = detect("required", {"PATH": PATH})
+    assert found.layer == "bubblewrap"
+    return found
+
+
+class TestBubblewrap(SandboxContract):
+    @pytest.fixture
+    def sandbox(self) -> Sandbox:
+        return detect("required", {"PATH": PATH})
+
+    def test_it_is_what_this_machine_gets(self, sandbox: Sandbox) -> None:
+        assert sandbox.layer == "bubblewrap"
+        assert sandbox.complete
+
+    @pytest.mark.parametrize(
+        "script",
+        [
+            "echo 'gitdir: /x' > .git", "mv .git old", "rm -f .git", "echo x > n; mv n .git",
+            "ln .git again && echo x >> again", "chmod 666 .git", "mv ../parser ../other",
+        ],
+    )  # fmt: skip
+    def test_no_rewriting_of_the_git_pointer(
+        self, cell: Cell, grounds: Grounds, script: str
+    ) -> None:
+        before = (grounds.worktree / ".git").read_text()
+        cell.refuses(script)
+        assert (grounds.worktree / ".git").read_text() == before
+
+    def test_no_change_of_modes_outside(self, cell: Cell, grounds: Grounds) -> None:
+        cell.refuses("chmod 777 $HOME/notes")
+        cell.refuses("touch $HOME/notes")
+
+    def test_no_sight_of_other_processes(self, cell: Cell) -> None:
+        ended = cell.sh("ls -d /proc/[0-9]* | wc -l")
+        assert int(ended.stdout) < 10
+
+    def test_no_names_of_secrets(self, cell: Cell) -> None:
+        for folder in ('"$HOME/.ssh"', "../../.team"):
+            ended = cell.sh(f"ls -A {folder}")
+            assert (ended.status, ended.stdout) == (0, b"")
+
+    def test_no_temporary_file_of_another_program(self, cell: Cell, grounds: Grounds) -> None:
+        with tempfile.NamedTemporaryFile(dir="/tmp", prefix="team-test-") as other:
+            cell.refuses(f"cat {other.name}")
+            assert cell.sh(f"echo x > {other.name}").status == 0  # in a /tmp of its own
+            assert other.read() == b""
+
+    def test_no_survivor_when_the_command_has_ended(self, cell: Cell, grounds: Grounds) -> None:
+        with fifo(grounds) as up:
+            cell.sh("exec 3> up; setsid sleep 1000 & exit 0")
+            assert os.read(up, 1) == b""  # waits for the last one that holds the pipe
+
+    def test_no_survivor_when_the_runtime_is_killed(self, grounds: Grounds) -> None:
+        os.mkfifo(grounds.worktree / "up")
+        argv = [sys.executable, "-c", RUNTIME, str(grounds.root), PATH]
+        runtime = subprocess.Popen(argv, cwd=Path(__file__).parents[2])
+        up = os.open(grounds.worktree / "up", os.O_RDONLY)
+        assert os.read(up, 3) == b"up\n"
+        runtime.send_signal(signal.SIGKILL)
+        runtime.wait()
+        assert os.read(up, 1) == b""
+        os.close(up)
+
+    def test_commands_of_an_agent_live_as_long_as_they_need(
+        self, sandbox: Sandbox, grounds: Grounds
+    ) -> None:
+        """What dies with its parent dies with the parent's thread: an agent's goes on before."""
+        with from_thread.start_blocking_portal() as portal:
+            cell = Cell(sandbox, grounds, ThroughPortal(portal))
+            with fifo(grounds) as up:
+                assert cell.sh("sleep 0.2; echo done | tee up").stdout == b"done\n"
+                assert os.read(up, 5) == b"done\n"
+            cell.refuses("echo x > $HOME/x")
+
+    def test_a_time_out_ends_everything_inside(self, cell: Cell, grounds: Grounds) -> None:
+        command = Command(
+            ["sh", "-c", "trap '' TERM; exec 3> up; setsid sleep 1000 & sleep 1000"],
+            grounds.worktree, {"PATH": PATH}, timeout=0.5,
+        )  # fmt: skip
+        with fifo(grounds) as up:
+            ended = cell.runner.run(cell.sandbox.confine(command, grounds.policy))
+            assert ended.timed_out
+            assert os.read(up, 1) == b""
+
+    def test_servers_can_be_tested_inside(self, cell: Cell) -> None:
+        script = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+print("connected")
+"""
+        assert cell.python(script).stdout == b"connected\n"
+
+    def test_hidden_folders_cannot_be_filled(self, cell: Cell) -> None:
+        cell.refuses("echo x > $HOME/.ssh/y")
+
+    def test_where_it_cannot_forbid_namespaces_the_filter_does(self, grounds: Grounds) -> None:
+        Cell(Bubblewrap(forbids_namespaces=False), grounds).refuses("unshare -U true")
+
+    def test_without_prlimit_it_says_so(self, grounds: Grounds) -> None:
+        bare = Bubblewrap(limiter=None)
+        assert not bare.complete
+        assert "nothing limits" in bare.describe()
+        assert Cell(bare, grounds).sh("true").status == 0
+
+
+class AsNobody:
+    """The sandbox as a normal user starts it; root lays down its rights first."""
+
+    layer = "bubblewrap"
+    complete = True
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def confine(self, command: Command, policy: Confinement) -> Command:
+        confined = self._sandbox.confine(command, policy)
+        if os.geteuid() != 0:
+            return confined
+        ids = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        return replace(confined, argv=["setpriv", *ids, "--", *confined.argv])
+
+    def describe(self) -> str:
+        return self._sandbox.describe()
+
+
+class TestAsANormalUser:
+    """Only shell: the interpreter of the tests may lie in a folder of root's."""
+
+    @pytest.fixture
+    def cell(self, sandbox: Sandbox) -> Iterator[Cell]:
+        with tempfile.TemporaryDirectory(prefix="team-test-", dir="/var/tmp") as folder:
+            grounds = make_grounds(Path(folder) / "place")
+            if os.geteuid() == 0:
+                Path(folder).chmod(0o755)
+                for path in [grounds.root, *grounds.root.rglob("*")]:
+                    os.chown(path, NOBODY, NOBODY)
+            yield Cell(AsNobody(sandbox), grounds)
+
+    def test_work_goes_on(self, cell: Cell) -> None:
+        assert cell.sh("echo hi > file && git status --porcelain && id -u").status == 0
+        assert (cell.grounds.worktree / "file").read_text() == "hi\n"
+
+    def test_no_write_outside_the_worktree(self, cell: Cell) -> None:
+        cell.refuses("echo x > $HOME/x")
+        cell.refuses("echo x > .git")
+        cell.refuses("echo x > ../../.git/config")
+
+    def test_no_secret_is_read(self, cell: Cell) -> None:
+        cell.refuses("cat $HOME/.ssh/id_ed25519")
+        cell.refuses("cat $HOME/.netrc")
+
+    def test_no_namespace_inside(self, cell: Cell) -> None:
+        cell.refuses("unshare -U true")
+
+    def test_no_fork_bomb_over_the_limit(self, cell: Cell) -> None:
+        limits = Limits(processes=40)
+        bomb = "exec > counted 2>&1; for i in $(seq 200); do sleep 1000 & echo $i; done"
+        cell.sh(bomb, limits=limits)
+        counted = (cell.grounds.worktree / "counted").read_text()
+        assert "fork" in counted.lower()
+        assert 10 < len([line for line in counted.split() if line.isdigit()]) <= 40
+
+
+@contextmanager
+def fifo(grounds: Grounds) -> Iterator[int]:
+    """A pipe in the worktree; its end is read when nobody holds it any more."""
+    os.mkfifo(grounds.worktree / "up")
+    reader = os.open(grounds.worktree / "up", os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(reader, True)
+    try:
+        yield reader
+    finally:
+        os.close(reader)
