@@ -36,7 +36,7 @@ def send(shared: Shared, name: str, text: str) -> None:
 @click.argument("name", required=False)
 @shared_options
 def list_(shared: Shared, name: str | None) -> None:
-    """List the messages that NAME has not taken yet; without NAME, all mailboxes."""
+    """List what NAME has not read yet. Without NAME, list all mailboxes."""
     bus = shared.workspace.bus
     if name is None:
         counts = {box: len(bus.unread(box)) for box in bus.names()}
@@ -52,7 +52,7 @@ def list_(shared: Shared, name: str | None) -> None:
 @click.argument("name")
 @shared_options
 def show(shared: Shared, name: str) -> None:
-    """Show the messages that NAME has not taken yet, in full."""
+    """Show in full what NAME has not read yet."""
     found = shared.workspace.bus.unread(name)
     lines = [line for message in found for line in _whole(message)]
     shared.answer([asdict(m) for m in found], lines or ["Nothing unread."])

@@ -26,7 +26,7 @@ def _line(plan: Plan) -> str:
 @command.command("list")
 @shared_options
 def list_(shared: Shared) -> None:
-    """List all plans with the state of their newest revision."""
+    """List the plans and how far they are."""
     plans = shared.workspace.plans.list()
     shared.answer([plan_record(plan) for plan in plans], [_line(p) for p in plans] or ["No plans."])
 
@@ -35,7 +35,7 @@ def list_(shared: Shared) -> None:
 @click.argument("plan_id")
 @shared_options
 def show(shared: Shared, plan_id: str) -> None:
-    """Show every revision of a plan with its decision."""
+    """Show each revision and its review."""
     plan = shared.workspace.plans.get(plan_id)
     lines = [_line(plan)]
     for revision in plan.revisions:
@@ -65,18 +65,22 @@ def _sentence(plan_id: str, revision: Revision) -> str:
 
 @command.command("approve")
 @click.argument("plan_id")
-@click.option("--revision", "number", type=int, required=True, help="The one that you read.")
+@click.option(
+    "--revision", "number", type=int, metavar="N", required=True, help="The one that you read."
+)
 @shared_options
 def approve(shared: Shared, plan_id: str, number: int) -> None:
-    """Approve a revision; refused when it is not the current one."""
+    """Approve a plan. Refused when the revision is not the current one."""
     _decide(shared, plan_id, number, True, "")
 
 
 @command.command("reject")
 @click.argument("plan_id")
-@click.option("--revision", "number", type=int, required=True, help="The one that you read.")
+@click.option(
+    "--revision", "number", type=int, metavar="N", required=True, help="The one that you read."
+)
 @click.option("--feedback", required=True, metavar="TEXT", help="What must change.")
 @shared_options
 def reject(shared: Shared, plan_id: str, number: int, feedback: str) -> None:
-    """Reject a revision with feedback; its author revises it."""
+    """Reject a plan with feedback. Its author revises it."""
     _decide(shared, plan_id, number, False, feedback)

@@ -17,7 +17,7 @@ from team_runtime.text import for_terminal, one_line
 
 @click.group("tasks")
 def command() -> None:
-    """The task board: one JSON file a task in .tasks/."""
+    """The task board. Each task is a JSON file in .tasks/, which you may edit."""
 
 
 def _line(task: Task, state: str) -> str:
@@ -51,15 +51,14 @@ def _done(shared: Shared, task: Task, sentence: str) -> None:
 
 @command.command("add")
 @click.argument("subject")
-@click.option("--description", default="")
-@click.option("--blocked-by", multiple=True, metavar="ID", help="May be given several times.")
+@click.option("--description", default="", help="What is to be done, and what counts as done.")
+@click.option("--blocked-by", multiple=True, metavar="ID", help="Must be completed first.")
 @click.option("--worktree", metavar="NAME", help="Make this worktree for it.")
 @click.option("--check", metavar="CMD", help="Must pass before the task can be completed.")
-@click.option("--command", "program", metavar="CMD", help="A deterministic task: run this.")
-@click.option("--priority", type=int, default=0)
+@click.option("--priority", type=int, metavar="N", default=0, help="Higher comes first.")
 @click.option("--plan", is_flag=True, help="A plan must be approved before anything is changed.")
 @shared_options
-def add(shared: Shared, subject: str, program: str | None, plan: bool, **given: Any) -> None:
+def add(shared: Shared, subject: str, plan: bool, **given: Any) -> None:
     """Add a task."""
     workspace = shared.workspace
     worktree = given.pop("worktree")
@@ -70,12 +69,7 @@ def add(shared: Shared, subject: str, program: str | None, plan: bool, **given: 
     if worktree is not None:
         workspace.work.check_free(worktree)
     task = workspace.board.create(
-        subject,
-        blocked_by=blocked_by,
-        command=program,
-        plan_required=plan,
-        worktree=worktree,
-        **given,
+        subject, blocked_by=blocked_by, plan_required=plan, worktree=worktree, **given
     )
     if worktree is not None:
         workspace.work.bind(worktree, task.id)
@@ -85,7 +79,7 @@ def add(shared: Shared, subject: str, program: str | None, plan: bool, **given: 
 
 @command.command("list")
 @click.option("--ready", is_flag=True, help="Only those that can be claimed now.")
-@click.option("--status", type=click.Choice(STATUSES))
+@click.option("--status", type=click.Choice(STATUSES), help="Only those.")
 @shared_options
 def list_(shared: Shared, ready: bool, status: str | None) -> None:
     """List tasks."""
@@ -123,22 +117,20 @@ def show(shared: Shared, task_id: str) -> None:
 
 @command.command("edit")
 @click.argument("task_id")
-@click.option("--subject")
-@click.option("--description")
-@click.option("--priority", type=int)
+@click.option("--subject", help="One line.")
+@click.option("--description", help="What is to be done, and what counts as done.")
+@click.option("--priority", type=int, metavar="N", help="Higher comes first.")
 @click.option("--check", metavar="CMD", help="An empty text removes it.")
-@click.option("--command", metavar="CMD", help="An empty text removes it.")
-@click.option("--plan/--no-plan", "plan_required", default=None)
+@click.option("--plan/--no-plan", "plan_required", default=None, help="Whether it needs a plan.")
 @click.option("--label", "labels", multiple=True, help="Replaces all labels.")
 @shared_options
 def edit(shared: Shared, task_id: str, **given: Any) -> None:
-    """Change a task's text, priority, check or labels."""
+    """Change a task's text, priority or check."""
     changes = {k: v for k, v in given.items() if v is not None and v != ()}
     if not changes:
         raise InputError("name something to change, such as --subject TEXT; nothing was changed")
-    for key in ("check", "command"):
-        if changes.get(key) == "":
-            changes[key] = None
+    if changes.get("check") == "":
+        changes["check"] = None
     task = shared.workspace.board.edit(task_id, **changes)
     _done(shared, task, f"changed {task.id}")
 
@@ -156,10 +148,10 @@ def next_(shared: Shared) -> None:
 
 @command.command("claim")
 @click.argument("task_id")
-@click.option("--as", "owner", required=True, metavar="NAME")
+@click.option("--as", "owner", required=True, metavar="NAME", help="Who claims it.")
 @shared_options
 def claim(shared: Shared, task_id: str, owner: str) -> None:
-    """Claim a task by hand: the claim is bound to no process and ends only by a command."""
+    """Claim a task by hand. The claim is bound to no process and ends only by a command."""
     workspace = shared.workspace
     held = workspace.board.claim(task_id, owner)
     place = workspace.work.start(held)
@@ -183,11 +175,11 @@ def _claim_of(workspace: Workspace, task_id: str, owner: str | None) -> Claim:
 
 @command.command("release")
 @click.argument("task_id")
-@click.option("--as", "owner", metavar="NAME")
+@click.option("--as", "owner", metavar="NAME", help="Only if NAME holds it.")
 @click.option("--force", is_flag=True, help="Whoever holds it; their later writes are refused.")
 @shared_options
 def release(shared: Shared, task_id: str, owner: str | None, force: bool) -> None:
-    """Put a claimed task back to pending, with its work committed on its branch."""
+    """Give a claimed task back. What was done so far is committed on its branch."""
     workspace = shared.workspace
     if force:
         only_a_person("release a task by force")
@@ -200,11 +192,11 @@ def release(shared: Shared, task_id: str, owner: str | None, force: bool) -> Non
 
 @command.command("complete")
 @click.argument("task_id")
-@click.option("--as", "owner", metavar="NAME")
+@click.option("--as", "owner", metavar="NAME", help="Only if NAME holds it.")
 @click.option("--summary", default="", help="One sentence: what was done.")
 @shared_options
 def complete(shared: Shared, task_id: str, owner: str | None, summary: str) -> None:
-    """Complete a claimed task: its check is run and its worktree committed first."""
+    """Complete a claimed task. Its check is run and its worktree committed first."""
     workspace = shared.workspace
     finished = workspace.work.finish(_claim_of(workspace, task_id, owner), summary)
     commit = f" as {finished.commit[:12]}" if finished.commit else ""
@@ -216,11 +208,11 @@ def complete(shared: Shared, task_id: str, owner: str | None, summary: str) -> N
 
 @command.command("fail")
 @click.argument("task_id")
-@click.option("--as", "owner", metavar="NAME")
+@click.option("--as", "owner", metavar="NAME", help="Only if NAME holds it.")
 @click.option("--note", required=True, help="Why.")
 @shared_options
 def fail(shared: Shared, task_id: str, owner: str | None, note: str) -> None:
-    """Give a claimed task up; what depends on it stays blocked."""
+    """Give a claimed task up. What depends on it stays blocked."""
     workspace = shared.workspace
     workspace.work.give_up(_claim_of(workspace, task_id, owner), note)
     _done(shared, workspace.board.get(task_id), f"{task_id} has failed: {for_terminal(note)}")
@@ -238,7 +230,7 @@ def cancel(shared: Shared, task_id: str) -> None:
 
 @command.command("block")
 @click.argument("task_id")
-@click.option("--on", "blocker", required=True, metavar="ID")
+@click.option("--on", "blocker", required=True, metavar="ID", help="The task to wait for.")
 @shared_options
 def block(shared: Shared, task_id: str, blocker: str) -> None:
     """Make a task wait for another one."""
@@ -252,7 +244,7 @@ def block(shared: Shared, task_id: str, blocker: str) -> None:
 @click.argument("task_id")
 @shared_options
 def why(shared: Shared, task_id: str) -> None:
-    """Say why a task is or is not ready, and who holds it since when."""
+    """Say why a task is or is not ready. Also who holds it, and since when."""
     from dataclasses import asdict
 
     found = shared.workspace.board.why(task_id)

@@ -22,7 +22,7 @@ def command() -> None:
 @command.command("list")
 @shared_options
 def list_(shared: Shared) -> None:
-    """List the worktrees, what they lead to and whether they have landed."""
+    """List the worktrees and whether they have landed."""
     found = shared.workspace.worktrees.list()
     lines = [
         f"{w.name:<16} {w.task:<9} {w.branch} → {w.target}  "
@@ -48,7 +48,7 @@ def create(shared: Shared, name: str, task_id: str) -> None:
 @click.argument("name")
 @shared_options
 def diff(shared: Shared, name: str) -> None:
-    """Show what a worktree changes, committed or not."""
+    """Show what a worktree changes."""
     worktrees = shared.workspace.worktrees
     text = worktrees.diff(worktrees.get(name))
     shared.answer({"name": name, "diff": text}, [text.rstrip("\n")] if text else [])
@@ -59,7 +59,7 @@ def diff(shared: Shared, name: str) -> None:
 @click.option("--onto", metavar="BRANCH", help="Another branch than the recorded target.")
 @shared_options
 def land(shared: Shared, names: tuple[str, ...], onto: str | None) -> int:
-    """Merge completed worktrees into their target branch, one after another.
+    """Merge completed work into its target branch. Your checkout is never half-merged.
 
     Exit 1 when any was not landed; the others are landed all the same.
     """
@@ -87,7 +87,7 @@ def land(shared: Shared, names: tuple[str, ...], onto: str | None) -> int:
 @click.option("--discard", is_flag=True, help="Also what would be lost; a rescue copy is kept.")
 @shared_options
 def remove(shared: Shared, name: str, discard: bool) -> None:
-    """Remove a worktree's folder. Refused while anything would be lost."""
+    """Remove a worktree's folder. Refused while work would be lost."""
     only_a_person("remove a worktree")
     worktrees = shared.workspace.worktrees
     if discard:
