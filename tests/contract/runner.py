@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from team_runtime.errors import ProgramMissing
-from team_runtime.process.base import Command, Completed, Runner
+from team_runtime.process.base import ATTACHED, Command, Completed, Runner
 
 ENV = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
 
@@ -73,6 +73,16 @@ class RunnerContract:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
         done = runner.run(Command(["env"], tmp_path, {"PATH": ENV["PATH"], "A": "1"}, 30))
         assert sorted(done.stdout.split()) == [b"A=1", b"PATH=" + ENV["PATH"].encode()]
+
+    def test_what_is_attached_can_be_read_and_nothing_else_is_open(
+        self, runner: Runner, tmp_path: Path
+    ) -> None:
+        def ended(*argv: str) -> Completed:
+            return runner.run(Command(argv, tmp_path, ENV, 30, attached=b"data"))
+
+        for _ in range(2):  # each time from the beginning
+            assert ended("sh", "-c", "cat /dev/fd/$0", ATTACHED) == Completed(0, b"data", b"")
+        assert len(ended("ls", "/proc/self/fd").stdout.split()) == 5  # with that of the folder
 
     def test_input_is_given_and_otherwise_empty(self, runner: Runner, tmp_path: Path) -> None:
         big = os.urandom(1 << 20)
