@@ -21,7 +21,7 @@ def reply(agent: str, messages: list[dict[str, Any]]) -> Any:
     if agent == "lead":
         looked = tuple(call["name"] for call in calls) == _LOOK and all(c["done"] for c in calls)
         return lead_acts(calls, messages) if looked else say("I look.", *((t, {}) for t in _LOOK))
-    return teammate(agent, calls)
+    return teammate(agent, calls, messages)
 
 
 def say(text: str, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
@@ -117,7 +117,9 @@ def plans_in(messages: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def teammate(agent: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
+def teammate(
+    agent: str, calls: list[dict[str, Any]], messages: list[dict[str, Any]]
+) -> dict[str, Any]:
     nothing: dict[str, Any] = {"name": "", "done": False, "text": ""}
     call = calls[0] if calls and calls[0]["known"] else nothing
     name, done = call["name"], call["done"]
@@ -128,9 +130,9 @@ def teammate(agent: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
         return say("I build it.", ("bash", {"command": f"python3 build.py {letter}"}))
     if name == "bash" and done:
         letter = call["input"]["command"].split()[-1]
-        return say(
-            "I complete it.", ("complete_task", {"task_id": TASK[letter], "summary": letter})
-        )
+        listed = [c["text"] for c in history(messages).values() if c["name"] == "list_tasks"][-1]
+        given = {"task_id": tasks_in(listed)[letter]["id"], "summary": letter}
+        return say("I complete it.", ("complete_task", given))
     if name == "write_file" and "waits for review" in call["text"]:
         return say("My plan waits.")
     if name == "write_file" and "submit_plan" in call["text"]:
@@ -138,9 +140,6 @@ def teammate(agent: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
     if name in ("submit_plan", "complete_task") and done:
         return say("I have handed it in.")
     return say("I look.", ("list_tasks", {}))
-
-
-TASK = {"a": "task_1", "b": "task_2", "c": "task_3"}
 
 
 def first_step(agent: str, listed: str) -> dict[str, Any]:

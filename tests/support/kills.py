@@ -85,6 +85,22 @@ class Life:
         known = self._runs()
         return self._has_died(self.start(DYING, TEAM_TEST_DIE_AT=str(step)), known)
 
+    def killed_on(self, kind: str, number: int = 1) -> bool:
+        """Let the next run die right after its nth event of this kind, if it has so many."""
+        known = self._runs()
+        return self._has_died(self.start(DYING, TEAM_TEST_DIE_ON=f"{kind}:{number}"), known)
+
+    def interrupted_after(self, seconds: float, number: signal.Signals) -> bool:
+        """Start the next run and send it a signal after so many seconds; whether it heard it."""
+        process = self.start()
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(number)
+        output, _ = process.communicate(timeout=50)
+        assert process.returncode in (0, 130, -number), output
+        return process.returncode != 0
+
     def finish(self) -> None:
         """Go on until the end."""
         process = self.start()
