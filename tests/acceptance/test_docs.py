@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+
+import click
+
+from team_runtime.app.agents import make_permissions
+from team_runtime.cli.main import cli
+from team_runtime.config import load
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -46,3 +54,53 @@ def test_the_picture_of_the_demo_is_what_the_demo_shows() -> None:
         addresses = set(re.findall(r"\w+://[^\s\"<)]*", picture))
         assert addresses == {"http://www.w3.org/2000/svg"}, "nothing is fetched"
         assert "/tmp" not in picture
+
+
+def lines_of(language: str) -> list[str]:
+    """The lines of all blocks in this language, in the pages that a user reads."""
+    pages = [DOCS / "using.md", DOCS.parent / "README.md", DOCS.parent / "examples" / "README.md"]
+    blocks = [re.findall(rf"```{language}\n(.*?)```", p.read_text(), re.DOTALL) for p in pages]
+    text = "\n".join(block for found in blocks for block in found)
+    return text.replace("\\\n", " ").splitlines()
+
+
+def written_commands() -> list[list[str]]:
+    """The arguments of every `team …` that the pages show."""
+    found = []
+    for line in lines_of("sh"):
+        for part in re.split(r" (?:&&|\|) ", line):
+            words = shlex.split(part, comments=True)
+            if words[:1] == ["team"]:
+                found.append(words[1:])
+    return found
+
+
+def test_every_command_in_the_pages_is_one() -> None:
+    written = written_commands()
+    assert len(written) > 40
+    for words in written:
+        command: click.Command = cli
+        context = click.Context(cli)
+        while isinstance(command, click.Group):
+            name = next(word for word in words if not word.startswith("-"))
+            words.remove(name)
+            found = command.get_command(context, name)
+            assert found is not None, f"there is no command {name}"
+            command = found
+        command.make_context("team", words)  # raises for what it does not take
+
+
+def test_every_rule_in_the_pages_is_one(tmp_path: Path) -> None:
+    options = [pair for words in written_commands() for pair in itertools.pairwise(words)]
+    rules = [value for option, value in options if option in ("--allow", "--deny")]
+    assert len(rules) > 5
+    (tmp_path / "team.toml").write_text("\n".join(lines_of("toml")))
+    settings = load(tmp_path, {"TEAM_CONFIG_DIR": str(tmp_path / "none")}, {"allow": rules})
+    make_permissions(settings)
+    assert settings.deny == ("Edit(migrations/**)",)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [*DOCS.rglob("*.md"), *(DOCS.parent / "examples").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
