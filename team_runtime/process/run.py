@@ -191,12 +191,12 @@ def _signal_group(pid: int, number: int) -> None:
 
 
 async def _end_group(pid: int) -> None:
-    _signal_group(pid, signal.SIGTERM)
-    for _ in range(int(GRACE / _TICK)):
-        if not group_lives(pid):
-            return
-        await anyio.sleep(_TICK)
-    _signal_group(pid, signal.SIGKILL)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        _signal_group(pid, number)
+        for _ in range(int(GRACE / _TICK)):
+            if not group_lives(pid):
+                return
+            await anyio.sleep(_TICK)
 
 
 async def _read_all(output: Output) -> None:
@@ -217,9 +217,10 @@ def _attend(process: subprocess.Popen[bytes], pipes: _Pipes, timeout: float) -> 
 
     with _Readers(process.pid, pipes.outputs) as readers:
         timed_out = not readers.pump(timeout, exited)
-        _signal_group(process.pid, signal.SIGTERM)
-        if not readers.pump(GRACE, gone, _TICK):
-            _signal_group(process.pid, signal.SIGKILL)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            _signal_group(process.pid, number)
+            if readers.pump(GRACE, gone, _TICK):
+                break
         process.wait()
         readers.pump(DRAIN, lambda: not readers.open)
     return timed_out
