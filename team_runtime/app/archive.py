@@ -32,6 +32,21 @@ def archive(workspace: Workspace, session: str) -> Iterator[dict[str, Json]]:
             yield {"record": "event", **event}
 
 
+def agent_states(workspace: Workspace, run: str) -> list[dict[str, Json]]:
+    """What each agent of a run said last about its state: `agent`, `state`, `task`, `since`."""
+    latest: dict[str, dict[str, Json]] = {}
+    for event in _events(workspace, b'"agent_state"', run.encode()):
+        if event.get("run") == run and event["kind"] == "agent_state":
+            agent = str(event["agent"])
+            latest[agent] = {
+                "agent": agent,
+                "state": event["state"],
+                "task": event.get("task"),
+                "since": event["ts"],
+            }
+    return list(latest.values())
+
+
 def tasks_of(workspace: Workspace, session: dict[str, Json]) -> list[Task]:
     """The tasks that were made or worked on in a session, given by its record."""
     runs = set(session.get("runs", []))
@@ -42,9 +57,12 @@ def tasks_of(workspace: Workspace, session: dict[str, Json]) -> list[Task]:
     ]
 
 
-def _events(workspace: Workspace) -> Iterator[dict[str, Json]]:
+def _events(workspace: Workspace, *parts: bytes) -> Iterator[dict[str, Json]]:
+    """The logged events whose lines hold all of `parts`."""
     path = workspace.store.layout.events
     for line in workspace.store.read_lines(path):
+        if not all(part in line for part in parts):
+            continue
         try:
             yield decode_record(line, path, version=1)
         except RecordBroken:

@@ -6,10 +6,13 @@ from typing import Any
 
 import click
 
-from team_runtime.board.model import STATUSES
+from team_runtime.app.archive import agent_states
+from team_runtime.board.model import STATUSES, Task
 from team_runtime.cli.common import Shared, shared_options
+from team_runtime.plans.model import Plan
 from team_runtime.store.presence import Runs
-from team_runtime.text import one_line
+from team_runtime.text import for_terminal, one_line
+from team_runtime.types import Liveness
 
 
 @click.command("status")
@@ -17,41 +20,63 @@ from team_runtime.text import one_line
 def command(shared: Shared) -> None:
     """Show the running team, the tasks that are held, and the plans that wait."""
     workspace = shared.workspace
-    tasks = workspace.board.list()
-    runs = Runs(workspace.store)
-    alive = [
-        {**record, "liveness": runs.liveness(str(record["run"])).value} for record in runs.known()
+    known = Runs(workspace.store)
+    runs = [
+        {**record, "liveness": known.liveness(str(record["run"])).value} for record in known.known()
     ]
+    alive = [str(run["run"]) for run in runs if run["liveness"] == Liveness.ALIVE.value]
+    agents = [{"run": run, **state} for run in alive for state in agent_states(workspace, run)]
+    tasks = workspace.board.list()
     held = [task for task in tasks if task.status == "in_progress"]
     waiting = workspace.plans.pending()
     counts = {status: sum(t.status == status for t in tasks) for status in STATUSES}
     answer: dict[str, Any] = {
         "workspace": str(shared.root),
-        "runs": alive,
+        "runs": runs,
+        "agents": agents,
         "tasks": counts,
         "ready": [task.id for task in workspace.board.ready()],
         "inProgress": [
             {"id": t.id, "owner": t.owner, "since": t.claim.at if t.claim else None} for t in held
         ],
         "plans": [
-            {"id": p.id, "revision": p.revisions[-1].number, "agent": p.agent, "task": p.task}
+            {"id": p.id, "revision": p.current.number, "agent": p.agent, "task": p.task}
             for p in waiting
         ],
     }
-    lines = [f"workspace {shared.root}"]
-    lines += [
-        f"run {run['run']} (pid {run['pid']}, session {run.get('session')}) is {run['liveness']}"
-        for run in alive
-    ] or ["no team is running"]
-    lines.append(", ".join(f"{n} {status}" for status, n in counts.items() if n) or "no tasks")
-    lines += [
-        f"  {t.id}  {t.owner} since {t.claim.at if t.claim else 'an edit by hand'}  "
-        f"{one_line(t.subject, 60)}"
-        for t in held
-    ]
-    lines += [
-        f"  {p.id} revision {p.revisions[-1].number} by {p.agent} waits for review: "
-        f"team plans show {p.id}"
-        for p in waiting
+    lines = [
+        f"workspace {for_terminal(str(shared.root))}",
+        *([_run(run) for run in runs] or ["no team is running"]),
+        *map(_agent, agents),
+        ", ".join(f"{n} {status}" for status, n in counts.items() if n) or "no tasks",
+        *map(_task, held),
+        *map(_plan, waiting),
     ]
     shared.answer(answer, lines)
+
+
+def _run(run: dict[str, Any]) -> str:
+    what = f"session {run['session']}" if run.get("session") else str(run["run"])
+    states = {
+        Liveness.ALIVE.value: "is at work",
+        Liveness.DEAD.value: "has died; its work is kept, team run --continue goes on with it",
+        Liveness.UNKNOWN.value: "belongs to another machine or boot",
+    }
+    return f"{what} (pid {run['pid']}) {states[run['liveness']]}"
+
+
+def _agent(agent: dict[str, Any]) -> str:
+    task = f"  {agent['task']}" if agent["task"] else ""
+    return f"  {agent['agent']:<12} {agent['state']}{task}  since {agent['since']}"
+
+
+def _task(task: Task) -> str:
+    since = task.claim.at if task.claim else "an edit by hand"
+    return f"  {task.id:<9} {one_line(str(task.owner))} since {since}  {one_line(task.subject, 60)}"
+
+
+def _plan(plan: Plan) -> str:
+    return (
+        f"  {plan.id} revision {plan.current.number} by {plan.agent} waits for review: "
+        f"team plans show {plan.id}"
+    )

@@ -186,3 +186,28 @@ def test_a_workspace_without_sessions_says_so(tmp_path: Path) -> None:
     assert team_here(tmp_path, "sessions", "list").out == "No sessions yet.\n"
     assert team_here(tmp_path, "sessions", "list", "--json").json == []
     assert team_here(tmp_path, "mail", "list", "--json").json == []
+
+
+def test_status_shows_the_agents_of_a_live_run(root: Path) -> None:
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield bound_task(plan_required=True)
+        yield [spawn("anna", task_id="task_1")]
+        yield until("agent_state", "anna", state="waiting for approval")
+        yield lambda: shown.extend(team_here(root, "status", *form) for form in ([], ["--json"]))
+        yield [call("request_shutdown", teammate="anna")]
+        yield "Done."
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        yield [call("submit_plan", plan="1. Look")]
+        yield "Planned."
+
+    shown: list[Any] = []
+    ran = run_team(root, {"lead": lead, "anna": anna})
+    lines = shown[0].out.splitlines()
+    assert lines[1].startswith(f"session {ran.result.session} (pid ")
+    assert lines[1].endswith(" is at work")
+    assert lines[3].startswith("  anna         waiting for approval  task_1  since ")
+    assert "  plan_1 revision 1 by anna waits for review: team plans show plan_1" in lines
+    states = {agent["agent"]: agent["state"] for agent in shown[1].json["agents"]}
+    assert states == {"lead": "working", "anna": "waiting for approval"}
+    assert team_here(root, "status", "--json").json["agents"] == []
