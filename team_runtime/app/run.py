@@ -108,6 +108,7 @@ def run_team_in(request: RunRequest) -> RunResult:
     permissions = make_permissions(request.settings)
     models = Models(request.settings.retry_base, request.pace, request.models)
     models.get(request.settings.model)
+    plain.keep_out_of_git()
     with hold_team(plain.store, request.resume) as hold:
         session = _session(plain, request)
         hold.note({"session": session})

@@ -340,12 +340,14 @@ class Team:
     async def shut_down(self) -> None:
         """Stop all teammates, by force after the deadline, and wait until they have ended."""
         self.stopping = True
-        teammates = [m.name for m in self.members() if not m.is_lead]
-        for name in teammates:
-            self.ask_to_stop(name, "the run is over")
+        teammates = [m for m in self.members() if not m.is_lead]
+        for member in teammates:
+            self.ask_to_stop(member.name, "the run is over")
         async with anyio.create_task_group() as group:
-            for name in teammates:
-                group.start_soon(self.force_later, name, self.parts.stop_seconds)
+            for member in teammates:
+                group.start_soon(self.force_later, member.name, self.parts.stop_seconds)
+        for member in teammates:  # also one that was ended by force gives its task back first
+            await member.gone.wait()
 
     def request_shutdown(self, name: str, by: Crossing) -> str:
         """The lead's request: the teammate ends within the deadline."""

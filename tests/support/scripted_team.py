@@ -23,6 +23,7 @@ from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
 from team_runtime.crossing import Bell
 from team_runtime.models.base import END_TURN, TOOL_USE, ModelReply, ModelRequest, RetryNotice
+from team_runtime.team.team import STOP_SECONDS
 from team_runtime.types import Block, Usage
 from tests.support.api import Seen, git, team_environment
 
@@ -216,6 +217,7 @@ def run_team(
     *,
     also: Callable[[Event], None] = lambda event: None,
     resume: str | None = None,
+    stop_seconds: float = STOP_SECONDS,
     **settings: Any,
 ) -> Ran:
     """Run a team with these scripts to its end. `also` is told of each event as it happens.
@@ -231,6 +233,7 @@ def run_team(
         environ=team_environment(root.parent),
         on_event=recorder.record,
         resume=resume,
+        stop_seconds=stop_seconds,
         models={MODEL: model},
     )
     ran = Ran(root, run_team_in(request), recorder.events, model.requests)
