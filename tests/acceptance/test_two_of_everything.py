@@ -125,9 +125,13 @@ def test_commands_look_at_and_add_to_what_a_team_works_on(working: Interrupted) 
     check_checkout(working.root)
 
 
-def test_a_task_that_a_person_takes_away_is_no_longer_its_owners(working: Interrupted) -> None:
+def test_a_person_can_take_a_task_from_a_run_that_hangs(working: Interrupted) -> None:
+    working.send(signal.SIGSTOP)
+    status = command(working, "status")
+    assert [run["liveness"] for run in status["runs"]] == ["alive"], "no timer calls it dead"
     command(working, "tasks", "release", "task_1", "--force")
     assert command(working, "tasks", "claim", "task_1", "--as", "me")["owner"] == "me"
+    working.send(signal.SIGCONT)
     working.let_the_program_go_on()
     assert working.ends() == 1
     task = working.task()

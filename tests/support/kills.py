@@ -154,6 +154,7 @@ def prove_whole(root: Path) -> None:
     prove_git(root)
     prove_mail(root)
     prove_transcripts(root)
+    prove_everybody_was_told(root)
     prove_nothing_left(root)
 
 
@@ -214,6 +215,28 @@ def prove_transcripts(root: Path) -> None:
             assert calls == results or entry["kind"] == "user", file
         results = [b["tool_use_id"] for e in spoken for b in e["blocks"] if "tool_use_id" in b]
         assert len(results) == len(set(results)), file
+
+
+def prove_everybody_was_told(root: Path) -> None:
+    """The lead has each teammate's last report and each plan, the author has each decision."""
+    for session in (root / ".team" / "sessions").iterdir():
+        entries = {
+            file.stem: [
+                json.loads(line) for line in file.read_text().splitlines() if _is_whole(line)
+            ]
+            for file in session.glob("*.jsonl")
+        }
+        has = {
+            name: {m for e in found for m in e.get("mail", ())} for name, found in entries.items()
+        }
+        for name in entries.keys() - {"lead"}:
+            replies = sum(entry["kind"] == "assistant" for entry in entries[name])
+            assert f"m-{session.name}-{name}-{replies}" in has["lead"]
+        for file in (root / ".team" / "plans").glob("*.json"):
+            plan = json.loads(file.read_text())
+            for revision in plan["revisions"]:
+                assert f"m-{revision['requestId']}" in has["lead"]
+                assert f"m-{revision['requestId']}-decision" in has[plan["agent"]]
 
 
 def _is_whole(line: str) -> bool:

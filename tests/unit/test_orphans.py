@@ -1,0 +1,79 @@
+"""What a dead run left running is ended, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from team_runtime.process import orphans
+from team_runtime.process.orphans import MARK, end_left_by, left_by
+
+
+class Programs:
+    """Programs that are ended with the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._all: list[subprocess.Popen[bytes]] = []
+
+    def start(self, run: str, code: str = "exec sleep 99", name: str = "tool") -> int:
+        """A program called `name`, started by `run`; collected as soon as it ends."""
+        script = self._folder / name
+        script.write_text(f"#!/bin/sh\n{code}\n")
+        script.chmod(0o700)
+        environ: Mapping[str, str] = {MARK: run, "PATH": os.environ["PATH"]}
+        program = subprocess.Popen([str(script)], env=environ, start_new_session=True)
+        threading.Thread(target=program.wait, daemon=True).start()
+        self._all.append(program)
+        return program.pid
+
+    def end(self) -> None:
+        for program in self._all:
+            program.kill()
+            program.wait()
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    programs = Programs(tmp_path)
+    yield programs
+    programs.end()
+
+
+def test_only_the_processes_of_the_dead_runs_are_ended(programs: Programs) -> None:
+    stubborn = programs.start("run-1", "trap '' TERM HUP; while :; do sleep 99; done")
+    other = programs.start("run-2")
+    ended = [user.pid for user in end_left_by(["run-1"])]
+    assert stubborn in ended
+    assert other not in ended
+    assert left_by(["run-1"]) == []
+    assert [user.pid for user in left_by(["run-2"])] == [other]
+
+
+def test_git_may_finish(programs: Programs, tmp_path: Path) -> None:
+    wrote = tmp_path / "written"
+    programs.start("run-1", f"sleep 0.2; echo whole > {wrote}", name="git-work")
+    assert "git-work" not in [user.name for user in end_left_by(["run-1"])]
+    assert wrote.read_text() == "whole\n"
+    assert left_by(["run-1"]) == []
+
+
+def test_git_that_does_not_end_is_ended(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orphans, "_GIT_LOOKS", 5)
+    hung = programs.start("run-1", "while :; do sleep 0.05; done", name="git-hangs")
+    assert hung in [user.pid for user in end_left_by(["run-1"])]
+
+
+def test_where_nobody_tells_which_processes_there_are_none_is_ended(
+    programs: Programs, tmp_path: Path
+) -> None:
+    programs.start("run-1")
+    assert end_left_by(["run-1"], proc=tmp_path / "no-proc") == []
+    assert len(left_by(["run-1"])) == 1
