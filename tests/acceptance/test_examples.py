@@ -46,6 +46,7 @@ def test_a_team_from_python(tmp_path: Path, environ: dict[str, str]) -> None:
     assert "# Changelog" in shown
 
 
+@pytest.mark.slow
 def test_the_board_only(tmp_path: Path, environ: dict[str, str]) -> None:
     shown = output(["sh", str(EXAMPLES / "board_only.sh")], tmp_path, environ)
     assert "Each task was done exactly once." in shown
