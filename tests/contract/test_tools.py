@@ -143,19 +143,18 @@ class Stage:
         return found
 
 
-@pytest.fixture(scope="module", params=["default", "bypassPermissions"])
-def stage(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stage]:
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """In the mode in which nothing but walls is left."""
     root = new_repository(tmp_path_factory.mktemp("tools"))
     with from_thread.start_blocking_portal() as portal:
-        yield Stage(portal, root, request.param)
+        yield Stage(portal, root, "bypassPermissions")
 
 
 EVERY_TOOL = pytest.mark.parametrize("tool", sorted(TOOL_NAMES))
 IN_ANY_STATE = settings(
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
+    suppress_health_check=list(HealthCheck),
 )
 
 
