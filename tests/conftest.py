@@ -11,16 +11,13 @@ NO_SKIP = "TEAM_TESTS_NO_SKIP"
 
 
 @pytest.fixture(autouse=True)
-def _hermetic(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
+def _hermetic(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No key, no endpoint, no configuration and no git identity of the machine."""
     for name in list(os.environ):
         if name.startswith(("ANTHROPIC_", "OPENAI_", "TEAM_", "GIT_")) and name != NO_SKIP:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp() / "nobody"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    yield
 
 
 @pytest.hookimpl(hookwrapper=True)

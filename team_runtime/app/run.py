@@ -154,7 +154,7 @@ class _Host:
         return result
 
     def _leave(self) -> None:
-        end_left_by([self.presence.run])
+        end_left_by([self.presence.run], leave_git=True)
         self.request.on_leave()
         os._exit(INTERRUPTED)
 

@@ -35,25 +35,31 @@ def left_by(runs: Collection[str], proc: Path = Path("/proc")) -> list[User]:
     ]
 
 
-def end_left_by(runs: Collection[str], proc: Path = Path("/proc")) -> list[User]:
+def end_left_by(
+    runs: Collection[str], proc: Path = Path("/proc"), leave_git: bool = False
+) -> list[User]:
     """End the processes that dead runs left, and wait until they have ended. Returns them.
 
     They are killed: whoever would have heeded a polite request has gone, and every one of them may
     still be writing to a worktree. Only git gets a moment to finish, because cut off it leaves
-    locks and half a checkout.
+    locks and half a checkout; with `leave_git` it is not waited for.
     """
     ended: dict[int, User] = {}
     for look in range(_LOOKS):  # a dying process may have started another one
-        found = left_by(runs, proc)
+        found = [each for each in left_by(runs, proc) if not (leave_git and _is_git(each))]
         if not found:
             break
         for user in found:
-            if look >= _GIT_LOOKS or not user.name.startswith("git"):
+            if look >= _GIT_LOOKS or not _is_git(user):
                 ended[user.pid] = user
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(user.pid, signal.SIGKILL)
         time.sleep(_PAUSE)
     return list(ended.values())
+
+
+def _is_git(user: User) -> bool:
+    return user.name.startswith("git")
 
 
 def _marked(entry: Path, marks: set[bytes]) -> bool:
