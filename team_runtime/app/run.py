@@ -162,14 +162,7 @@ class _Host:
         workspace = self._workspace()
         clock = workspace.store.clock
         began = clock.monotonic()
-        workspace.events.emit(
-            "run_started",
-            session=self.session,
-            model=self.request.settings.model,
-            permission_mode=self.request.settings.permission_mode,
-            workspace=str(self.request.root),
-            resumed=self.request.resume is not None,
-        )
+        self._announce_start(workspace)
         recovery = Recovery(workspace, self.presence)
         claims = await to_thread.run_sync(recovery.run, self.session)
         listener = Listener("on_entry", self.request.on_entry, workspace.events.emit)
@@ -198,14 +191,18 @@ class _Host:
             turns=limits.turns,
             seconds=clock.monotonic() - began,
         )
-        workspace.events.emit(
-            "run_ended",
-            session=self.session,
-            exit_code=result.exit_code,
-            turns=result.turns,
-            usage=result.usage.to_api(),
-        )
+        _announce_end(workspace, result)
         return result
+
+    def _announce_start(self, workspace: Workspace) -> None:
+        workspace.events.emit(
+            "run_started",
+            session=self.session,
+            model=self.request.settings.model,
+            permission_mode=self.request.settings.permission_mode,
+            workspace=str(self.request.root),
+            resumed=self.request.resume is not None,
+        )
 
     def _workspace(self) -> Workspace:
         """The workspace's services, with programs started from this loop."""
@@ -273,3 +270,13 @@ class _Host:
 
     def _lost(self, tasks: Sequence[Mapping[str, Json]]) -> list[str]:
         return sorted(self.touched.difference(task["id"] for task in tasks))
+
+
+def _announce_end(workspace: Workspace, result: RunResult) -> None:
+    workspace.events.emit(
+        "run_ended",
+        session=result.session,
+        exit_code=result.exit_code,
+        turns=result.turns,
+        usage=result.usage.to_api(),
+    )
