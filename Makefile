@@ -8,10 +8,10 @@ check:  ## style and types, of the source and of the tests
 	$(PYTHON) -m mypy
 
 test:  ## what everybody runs; at most 3 minutes, names what it skipped
-	$(PYTHON) -m pytest -m "not fault and not slow"
+	$(PYTHON) -m pytest -n auto -m "not fault and not slow"
 
 ci: check  ## everything but the long fault runs; nothing may be skipped
-	TEAM_TESTS_NO_SKIP=1 $(PYTHON) -m pytest -m "not fault"
+	TEAM_TESTS_NO_SKIP=1 $(PYTHON) -m pytest -n auto -m "not fault"
 
 fault:  ## kills, torn writes and full disks in large numbers
 	$(PYTHON) -m pytest -m fault tests --timeout 1200

@@ -1,8 +1,8 @@
 """What the runtime adds to a turn, beside the least that any loop can add.
 
 Both talk to the same fake Messages API in a process of its own, take the same number of turns with
-one `read_file` each, and are timed by the server: from the last byte of a reply to the first byte of
-the next request. Prints medians in milliseconds and their ratio.
+one `read_file` each, and are timed by the server: from the last byte of a reply to the first byte
+of the next request. Prints medians in milliseconds and their ratio.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ def tool_call(stream: bytes) -> dict[str, Any] | None:
         if event.get("type") == "content_block_start":
             call = event["content_block"]
         parts.append((event.get("delta") or {}).get("partial_json", ""))
-    return {**call, "input": json.loads("".join(parts))} if call and call["type"] == "tool_use" else None
+    if call is None or call["type"] != "tool_use":
+        return None
+    return {**call, "input": json.loads("".join(parts))}
 
 
 def main() -> None:
