@@ -69,7 +69,7 @@ class Agent:
     def _take_in(self, mail: Sequence[Message]) -> int:
         fresh = [m for m in mail if m.id not in self.conversation.delivered]
         if fresh:
-            blocks = [text_block(render(m)) for m in fresh]
+            blocks = [text_block(render(m)) for m in _coalesced(fresh)]
             self.conversation.append_user(blocks, [m.id for m in fresh])
         if mail:
             self.conversation.sync()
@@ -102,3 +102,9 @@ class Agent:
         self.take_in()
         self.conversation.append_user([text_block(text) for text in texts if text])
         self.conversation.sync()
+
+
+def _coalesced(mail: Sequence[Message]) -> list[Message]:
+    """Without the notices of a sender's idleness that a later one repeats."""
+    last = {m.sender: m.id for m in mail if m.type == "idle"}
+    return [m for m in mail if m.type != "idle" or last[m.sender] == m.id]

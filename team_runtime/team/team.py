@@ -126,9 +126,15 @@ class Team:
         if kind == "message_sent":
             self.ring(record["to"])
         elif kind == "message_delivered" and record["type"] == "plan_decision":
-            self.change(record["agent"], planned=False)
+            self._decided(record["agent"])
         elif lead_moved or (kind.startswith("task_") and kind != "task_claimed"):
             self.ring_all()
+
+    def _decided(self, name: str) -> None:
+        with self._lock:
+            member = self._members.get(name)  # none while a resumed one is still being made
+            if member is not None:
+                member.planned = False
 
     def on_file(self, path: Path) -> None:
         """A hint that another process changed a mailbox or the board."""

@@ -59,9 +59,7 @@ class Teammate:
         team = self.team
         team.change(self._name, State.WORKING, asked=False)
         text = self.agent.work()
-        lost = team.parts.assignments.let_go(self._name)
-        if lost is not None:
-            self.member.avoided.add(lost)
+        self._let_go()
         if self._waits_for_plan():
             team.change(self._name, State.WAITING)
             return
@@ -86,11 +84,18 @@ class Teammate:
         if any(message.wakes for message in parts.bus.unread(self._name)):
             self.member.reminders = 0
             return True
+        self._let_go()
         if self._waits_for_plan() and not self.member.remind:
             return False
         if parts.assignments.of(self._name) is not None:
             return self._reminded()
         return self._claims()
+
+    def _let_go(self) -> None:
+        """Forget a task that is done or was taken away; what was taken is not taken back."""
+        lost = self.team.parts.assignments.let_go(self._name)
+        if lost is not None:
+            self.member.avoided.add(lost)
 
     def _waits_for_plan(self) -> bool:
         """Until the decision has reached it: made is not yet sent, and sent is not yet read."""

@@ -15,6 +15,7 @@ from tests.support.scripted_team import (
     bound_task,
     call,
     complete,
+    reply,
     run_team,
     spawn,
     until,
@@ -309,6 +310,21 @@ def test_a_run_ends_when_nothing_can_wake_the_lead(root: Path) -> None:
     assert ran.result.exit_code == 1
     assert ran.result.unfinished == ["task_1"]
     assert ran.result.ending.text == "That is all."
+
+
+def test_replies_without_anything_in_them_do_not_go_on_for_ever(root: Path) -> None:
+    def silent(seen: Seen) -> Iterator[Any]:
+        yield from (reply(stop="end_turn") for _ in range(50))
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield bound_task()
+        yield [spawn("anna", task_id="task_1")]
+        yield from silent(seen)
+
+    ran = run_team(root, {"lead": lead, "anna": silent})
+    assert ran.result.exit_code == 1
+    assert ran.turns("anna") == 3, "the first turn and two reminders"
+    assert "(it ended its turn without a text)" in ran.shown("lead")
 
 
 def test_a_lead_is_reminded_once_of_its_own_task(root: Path) -> None:

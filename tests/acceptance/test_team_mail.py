@@ -119,6 +119,27 @@ def test_sixty_messages_to_a_busy_lead_cost_it_one_request(root: Path) -> None:
     assert ran.shown("lead").count("ping ") == 60
 
 
+def test_notices_that_repeat_each_other_are_shown_once(root: Path) -> None:
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [spawn("anna")]
+        for number in range(3):
+            yield [say("anna", f"message {number}")]
+        yield until("message_sent", "anna", to="lead", type="idle", count=2)
+        yield [look()]
+        yield from ("Waiting." for _ in range(20))
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        yield from ("Done." for _ in range(20))
+
+    ran = run_team(root, {"lead": lead, "anna": anna})
+    shown = [e for e in ran.of("message_delivered", "lead") if e["type"] == "idle"]
+    assert [e["id"] for e in shown] == sent_to(ran, "lead", "idle")[: len(shown)]
+    last = [r for r in ran.requests if r.agent == "lead"][-1]
+    for message in json.loads(last.messages):
+        texts = [b.get("text", "") for b in message["content"]]
+        assert sum("anna is idle." in text for text in texts) <= 1
+
+
 def test_a_message_to_a_misspelt_name_lists_the_names_and_makes_no_mailbox(root: Path) -> None:
     def lead(seen: Seen) -> Iterator[Any]:
         yield [spawn("anna"), spawn("ben")]

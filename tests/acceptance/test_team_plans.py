@@ -387,6 +387,40 @@ def test_a_plan_that_no_person_reviews_in_time_is_rejected_and_said_so(root: Pat
     assert ran.task().status == "failed"
 
 
+def test_a_decision_that_a_person_makes_between_two_runs_is_found_by_the_next(
+    root: Path,
+) -> None:
+    def first_lead(seen: Seen) -> Iterator[Any]:
+        yield from begin()
+        yield [spawn("ben")]
+        yield "Waiting."
+
+    def first_anna(seen: Seen) -> Iterator[Any]:
+        yield [submit()]
+        yield "It waits."
+
+    def ben(seen: Seen) -> Iterator[Any]:
+        yield until("agent_state", "anna", state="waiting for approval")
+        while True:
+            yield [call("glob", pattern="*")]
+
+    scripts = {"lead": first_lead, "anna": first_anna, "ben": ben}
+    first = run_team(root, scripts, plan_review="person", max_turns=8)
+    assert first.result.exit_code == 3
+    decide(root, True)()
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        assert seen.message(type="plan_decision", decision="approved")
+        yield from [[write("a.txt")], [complete()], "Done."]
+
+    idle = {"lead": lambda seen: iter(()), "ben": lambda seen: iter(())}
+    second = run_team(
+        root, {**idle, "anna": anna}, plan_review="person", resume=first.result.session
+    )
+    assert second.result.exit_code == 0
+    assert second.file_on("team/one", "a.txt") == "text"
+
+
 def test_no_plan_can_be_asked_of_the_lead(root: Path) -> None:
     def lead(seen: Seen) -> Iterator[Any]:
         yield [call("request_plan", teammate="lead", task="everything")]

@@ -315,6 +315,27 @@ def test_an_agent_whose_task_was_taken_away_does_nothing_more_to_it(root: Path) 
     assert "still yours" not in ran.shown("anna")
 
 
+def test_a_task_that_is_taken_from_an_idle_teammate_is_forgotten(root: Path) -> None:
+    def take_away() -> None:
+        outside(root).board.release_by_force("task_1")
+        outside(root).board.cancel("task_1")
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield bound_task()
+        yield [spawn("anna", task_id="task_1")]
+        yield until("agent_state", "anna", state="idle")
+        yield take_away
+        yield from waiting(seen)
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        yield [call("send_message", to="lead", content="Which name?")]
+        yield "I wait for the answer."
+
+    ran = run_team(root, {"lead": lead, "anna": anna})
+    assert ran.result.exit_code == 0
+    assert ran.turns("anna") == 2, "no reminder of what is not its own any more"
+
+
 def test_whoever_has_it_next_is_not_disturbed_by_the_one_who_lost_it(root: Path) -> None:
     def hand_over() -> None:
         board = outside(root).board
