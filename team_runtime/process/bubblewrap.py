@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -81,6 +82,7 @@ class Bubblewrap:
         return [self.limiter, *given, "--"] if self.limiter and given else []
 
 
+@cache
 def _filter() -> bytes | None:
     return compiled(platform.machine(), internet=True)
 
@@ -88,16 +90,15 @@ def _filter() -> bytes | None:
 def _mounts(policy: Confinement) -> Iterator[str]:
     """Parents first, so that the deepest path decides."""
     hidden = (*policy.hidden, TEMPORARY)
-    sealed = []
     for path, access in replace(policy, hidden=hidden).places().items():
+        place = str(path)
         if access is Access.WRITE:
-            yield from ("--bind", str(path), str(path))
+            yield from ("--bind", place, place)
         elif access is Access.READ:
-            yield from ("--ro-bind", str(path), str(path))
+            yield from ("--ro-bind", place, place)
+        elif path == TEMPORARY:
+            yield from ("--tmpfs", place)
         elif path.is_dir():
-            yield from ("--tmpfs", str(path))
-            sealed += [path] if path != TEMPORARY else []
+            yield from ("--perms", "0555", "--tmpfs", place)
         else:
-            yield from ("--ro-bind", "/dev/null", str(path))
-    for path in sealed:
-        yield from ("--remount-ro", str(path))
+            yield from ("--ro-bind", "/dev/null", place)

@@ -26,6 +26,7 @@ OFF: Final = "off"
 _USUAL: Final = "/usr/bin/bwrap"
 """Tried first: some systems let only the program at this path make user namespaces."""
 _SECONDS: Final = 10.0
+_POLICY: Final = Confinement(hidden=(Path("/etc"),))
 
 
 def detect(setting: Setting, environment: Mapping[str, str]) -> Sandbox:
@@ -76,7 +77,7 @@ def _fault(sandbox: Sandbox, path: str) -> str:
     """Why the sandbox does not work here; empty when it does."""
     plain = Command(["true"], Path("/"), {"PATH": path}, _SECONDS, merge=True)
     try:
-        ended = BlockingRunner().run(sandbox.confine(plain, Confinement()))
+        ended = BlockingRunner().run(sandbox.confine(plain, _POLICY))
     except TeamError as error:
         return str(error)
     if ended.status == 0:

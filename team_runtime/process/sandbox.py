@@ -6,6 +6,7 @@ A sandbox rewrites a `Command` so that the program runs confined; the runners kn
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -62,7 +63,7 @@ class Confinement:
             (Access.READ, self.readable),
             (Access.HIDDEN, self.hidden),
         ):
-            for place in filter(None, map(_existing, paths)):
+            for place in filter(None, map(_existing, dict.fromkeys(paths))):
                 named[place] = max(access, named.get(place, access))
         found: dict[Path, Access] = {}
         for place in sorted(named, key=lambda path: len(path.parts)):
@@ -131,7 +132,5 @@ def rewritten(command: Command, argv: list[str], env: Mapping[str, str]) -> Comm
 
 
 def _existing(path: Path) -> Path | None:
-    try:
-        return path.resolve(strict=True)
-    except (OSError, RuntimeError):  # not there, not ours to see, or a loop of links
-        return None
+    """The path without links; `None` when it is not there, not ours to see, or a loop of links."""
+    return Path(os.path.realpath(path)) if os.path.exists(path) else None  # noqa: PTH110, faster

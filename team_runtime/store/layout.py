@@ -85,6 +85,11 @@ class Layout:
         return self.team / "spill"
 
     @property
+    def temporary(self) -> Path:
+        """Temporary files of commands, where the sandbox gives them no place of their own."""
+        return self.team / "temporary"
+
+    @property
     def locks(self) -> Path:
         return self.team / "locks"
 

@@ -1,0 +1,68 @@
+"""What the sandbox costs a command, beside bubblewrap called by hand.
+
+Both run `true` a few hundred times through the same runner, in turn. By hand means the least that
+holds a command at all: the same namespaces and a read-only view of the machine, without hidden
+places, filter and limits. Prints medians in milliseconds and their ratio; the goal is 1.2.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from team_runtime.app.confinement import Confining
+from team_runtime.process.base import Command
+from team_runtime.process.detection import detect
+from team_runtime.process.environment import scrubbed
+from team_runtime.process.landlock import Landlock, version
+from team_runtime.process.run import BlockingRunner
+from team_runtime.process.sandbox import Sandbox
+from team_runtime.store.layout import Layout
+
+ROUNDS = 300
+BY_HAND = (
+    "bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net",
+    "--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev",
+    "--proc", "/proc", "--tmpfs", "/tmp", "--", "true",
+)  # fmt: skip
+
+
+def main() -> None:
+    env = scrubbed(os.environ)
+    runner = BlockingRunner()
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        folder = Path(name)
+        confining = Confining(Layout(folder), os.environ)
+
+        def confined(sandbox: Sandbox) -> None:
+            plain = Command(["true"], folder, env, 10)
+            assert runner.run(sandbox.confine(plain, confining.policy(folder))).status == 0
+
+        def bare(*argv: str) -> None:
+            assert runner.run(Command(argv, folder, env, 10)).status == 0
+
+        rows: dict[str, Callable[[], None]] = {
+            "no sandbox": lambda: bare("true"),
+            "bwrap by hand": lambda: bare(*BY_HAND),
+            "sandbox": lambda: confined(detect("required", env)),
+            "landlock": lambda: confined(Landlock(version())),
+        }
+        found: dict[str, list[float]] = {who: [] for who in rows}
+        for _ in range(ROUNDS):
+            for who, run in rows.items():
+                began = time.perf_counter()
+                run()
+                found[who].append((time.perf_counter() - began) * 1000)
+    for who, times in found.items():
+        print(f"{who:<14} median {statistics.median(times):6.2f} ms   "  # noqa: T201
+              f"p95 {statistics.quantiles(times, n=20)[-1]:6.2f} ms")  # fmt: skip
+    ratio = statistics.median(found["sandbox"]) / statistics.median(found["bwrap by hand"])
+    print(f"the sandbox takes {ratio:.2f} times bwrap by hand (goal: 1.2)")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
