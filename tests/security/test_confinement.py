@@ -9,11 +9,10 @@ import pytest
 
 from team_runtime.app.confinement import Confining
 from team_runtime.process.base import Command, Completed
-from team_runtime.process.detection import detect
 from team_runtime.process.hidden import IN_CONFIG, IN_HOME, hidden_places, shown_places
 from team_runtime.process.run import BlockingRunner
 from team_runtime.store.layout import Layout
-from tests.support.confined import PATH, SECRET, Grounds, make_grounds
+from tests.support.confined import PATH, SECRET, Grounds, bubblewrap, make_grounds
 
 
 @pytest.fixture
@@ -28,8 +27,7 @@ def sh(grounds: Grounds, script: str, folder: Path, changes: bool = True) -> Com
     environ = {"HOME": str(grounds.home), "PATH": PATH}
     confining = Confining(Layout(grounds.main), environ, grounds.git)
     command = Command(["sh", "-c", script], folder, environ, 30, merge=True)
-    sandbox = detect("required", environ)
-    return BlockingRunner().run(sandbox.confine(command, confining.policy(folder, changes)))
+    return BlockingRunner().run(bubblewrap().confine(command, confining.policy(folder, changes)))
 
 
 def test_a_task_in_a_worktree_changes_that_worktree_alone(grounds: Grounds) -> None:

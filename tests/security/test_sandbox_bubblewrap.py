@@ -15,11 +15,10 @@ from anyio import from_thread
 
 from team_runtime.process.base import Command
 from team_runtime.process.bubblewrap import Bubblewrap
-from team_runtime.process.detection import detect
 from team_runtime.process.sandbox import Confinement, Limits, Sandbox
 from tests.contract.test_runner import ThroughPortal
 from tests.security.sandbox_contract import SandboxContract
-from tests.support.confined import PATH, Cell, Grounds, make_grounds
+from tests.support.confined import PATH, Cell, Grounds, bubblewrap, make_grounds
 
 NOBODY = 65534
 RUNTIME = """
@@ -37,18 +36,15 @@ Cell(detect("required", {"PATH": sys.argv[2]}), Grounds(Path(sys.argv[1]))).sh(
 
 @pytest.fixture
 def sandbox() -> Sandbox:
-    found = detect("required", {"PATH": PATH})
-    assert found.layer == "bubblewrap"
-    return found
+    return bubblewrap()
 
 
 class TestBubblewrap(SandboxContract):
     @pytest.fixture
     def sandbox(self) -> Sandbox:
-        return detect("required", {"PATH": PATH})
+        return bubblewrap()
 
-    def test_it_is_what_this_machine_gets(self, sandbox: Sandbox) -> None:
-        assert sandbox.layer == "bubblewrap"
+    def test_it_is_complete(self, sandbox: Sandbox) -> None:
         assert sandbox.complete
 
     @pytest.mark.parametrize(
@@ -89,6 +85,7 @@ class TestBubblewrap(SandboxContract):
             cell.sh("exec 3> up; setsid sleep 1000 & exit 0")
             assert os.read(up, 1) == b""  # waits for the last one that holds the pipe
 
+    @pytest.mark.usefixtures("sandbox")
     def test_no_survivor_when_the_runtime_is_killed(self, grounds: Grounds) -> None:
         os.mkfifo(grounds.worktree / "up")
         argv = [sys.executable, "-c", RUNTIME, str(grounds.root), PATH]
@@ -133,11 +130,14 @@ print("connected")
     def test_hidden_folders_cannot_be_filled(self, cell: Cell) -> None:
         cell.refuses("echo x > $HOME/.ssh/y")
 
-    def test_where_it_cannot_forbid_namespaces_the_filter_does(self, grounds: Grounds) -> None:
-        Cell(Bubblewrap(forbids_namespaces=False), grounds).refuses("unshare -U true")
+    def test_where_it_cannot_forbid_namespaces_the_filter_does(
+        self, sandbox: Bubblewrap, grounds: Grounds
+    ) -> None:
+        older = replace(sandbox, forbids_namespaces=False)
+        Cell(older, grounds).refuses("unshare -U true")
 
-    def test_without_prlimit_it_says_so(self, grounds: Grounds) -> None:
-        bare = Bubblewrap(limiter=None)
+    def test_without_prlimit_it_says_so(self, sandbox: Bubblewrap, grounds: Grounds) -> None:
+        bare = replace(sandbox, limiter=None)
         assert not bare.complete
         assert "nothing limits" in bare.describe()
         assert Cell(bare, grounds).sh("true").status == 0

@@ -8,7 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from team_runtime.process.base import Command, Completed, Runner
+from team_runtime.process.detection import detect
+from team_runtime.process.landlock import Landlock, version
 from team_runtime.process.run import BlockingRunner
 from team_runtime.process.sandbox import Confinement, Sandbox
 
@@ -57,6 +61,22 @@ class Grounds:
             hidden=(self.home / ".ssh", self.home / ".netrc", self.main / ".team"),
             temporary=self.temporary,
         )
+
+
+def bubblewrap() -> Sandbox:
+    """Skips the test where there is none."""
+    found = detect("auto", {"PATH": PATH})
+    if found.layer != "bubblewrap":
+        pytest.skip("bubblewrap does not work on this machine")
+    return found
+
+
+def landlock() -> Sandbox:
+    """Skips the test where there is none that guards signals too."""
+    found = version()
+    if found < 6:
+        pytest.skip("the kernel has no Landlock, or an old one")
+    return Landlock(found)
 
 
 def make_grounds(root: Path) -> Grounds:

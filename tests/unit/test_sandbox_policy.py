@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from team_runtime.process import detection
 from team_runtime.process.base import Command, Completed
 from team_runtime.process.detection import detect
 from team_runtime.process.sandbox import Access, ConfinedRunner, Confinement, NoSandbox, Sandbox
-from tests.support.confined import PATH
+from tests.support.confined import PATH, bubblewrap, landlock
 
 FOLDERS = ["a", "a/b", "a/b/c", "a/b/d", "e", "e/f"]
 
@@ -79,6 +80,7 @@ class TestDetection:
         return tmp_path
 
     def test_auto_takes_bubblewrap(self) -> None:
+        bubblewrap()
         assert detect("auto", {"PATH": PATH}).layer == "bubblewrap"
 
     def test_off_is_off_and_says_so(self) -> None:
@@ -87,15 +89,17 @@ class TestDetection:
         assert "your own rights" in off.describe()
 
     def test_it_is_tried_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        detect("auto", {"PATH": PATH})
+        bubblewrap()
         monkeypatch.setattr(detection, "BlockingRunner", None)
         assert detect("required", {"PATH": PATH}).layer == "bubblewrap"
 
     def test_without_bubblewrap_landlock_is_next(self, own_path: Path) -> None:
+        landlock()
         (own_path / "true").symlink_to("/bin/true")
         assert detect("auto", {"PATH": str(own_path)}).layer == "landlock"
 
     def test_a_bubblewrap_that_may_not_make_namespaces_is_not_used(self, own_path: Path) -> None:
+        landlock()
         fake(own_path, REFUSES)
         assert detect("auto", {"PATH": f"{own_path}:{PATH}"}).layer == "landlock"
 
@@ -115,8 +119,10 @@ class TestDetection:
             detect("required", {"PATH": f"{own_path}:{PATH}"})
 
     def test_an_older_bubblewrap_is_used_without_what_it_lacks(self, own_path: Path) -> None:
+        bubblewrap()
+        real = shutil.which("bwrap", path=PATH)
         lacking = "for a; do [ $a = --disable-userns ] && exit 1; done"
-        fake(own_path, f'{lacking}; exec /usr/bin/bwrap "$@"')
+        fake(own_path, f'{lacking}; exec {real} "$@"')
         found = detect("required", {"PATH": f"{own_path}:{PATH}"})
         assert found.layer == "bubblewrap"
         confined = found.confine(Command(["true"], own_path, {}, 1), Confinement())
