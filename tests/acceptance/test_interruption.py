@@ -16,7 +16,12 @@ from tests.support.fake_messages import tool
 from tests.support.interrupted import Interrupted, Terminal, eventually, waiting_workspace
 from tests.support.kills import end_processes_of, processes_of, prove_mail, prove_transcripts
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+SLOW = pytest.mark.slow
+SIGNALS = [
+    signal.SIGINT,
+    pytest.param(signal.SIGTERM, marks=SLOW),
+    pytest.param(signal.SIGHUP, marks=SLOW),
+]
 ALLOW = ("--allow", "Bash(python3 wait.py *)", "--allow", "land_worktree")
 
 
@@ -70,9 +75,9 @@ def test_after_one_signal_the_turn_ends_and_the_work_is_saved(
 @pytest.mark.parametrize(
     ("number", "how"),
     [
-        (signal.SIGINT, "politely"),
         (signal.SIGTERM, "stubbornly"),
-        (signal.SIGHUP, "politely"),
+        pytest.param(signal.SIGINT, "politely", marks=SLOW),
+        pytest.param(signal.SIGHUP, "politely", marks=SLOW),
     ],
 )
 def test_after_two_signals_a_running_program_is_ended(
@@ -89,6 +94,7 @@ def test_after_two_signals_a_running_program_is_ended(
     check_completed(run, "released", "completed")
 
 
+@pytest.mark.slow
 def test_after_three_signals_the_process_leaves_at_once_and_leaves_no_program(root: Path) -> None:
     run = Interrupted(root, TEAM_TEST_WAIT="stubbornly")
     run.start()
@@ -153,7 +159,9 @@ def _of_anna(record: dict[str, Any]) -> bool:
     return str(record["conversation"]).split("/")[1] == "anna"
 
 
-@pytest.mark.parametrize(("times", "outcome"), [(2, "released"), (3, "resumed")])
+@pytest.mark.parametrize(
+    ("times", "outcome"), [(3, "resumed"), pytest.param(2, "released", marks=SLOW)]
+)
 def test_ctrl_c_at_a_terminal(root: Path, times: int, outcome: str) -> None:
     terminal = Terminal()
     run = Interrupted(root, terminal, TEAM_TEST_WAIT="stubbornly")

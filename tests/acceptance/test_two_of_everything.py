@@ -180,7 +180,7 @@ def files_of(root: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("original", ["alive", "dead"])
+@pytest.mark.parametrize("original", ["alive", pytest.param("dead", marks=pytest.mark.slow)])
 def test_a_copied_workspace_keeps_its_hands_off_the_original(
     working: Interrupted, tmp_path: Path, original: str
 ) -> None:
@@ -249,7 +249,7 @@ def test_a_task_whose_text_a_person_edits_is_completed_with_the_new_text(
     assert git(working.root, "log", "-1", "--format=%s", "team/a") == "Write a, please"
 
 
-@pytest.mark.parametrize("how", ["broken", "deleted"])
+@pytest.mark.parametrize("how", ["broken", pytest.param("deleted", marks=pytest.mark.slow)])
 def test_a_task_that_is_lost_under_its_owner_is_reported_and_its_work_stays(
     working: Interrupted, how: str
 ) -> None:
