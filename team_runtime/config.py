@@ -45,6 +45,8 @@ class Settings(BaseModel):
     """Seconds of the whole run."""
     retry_base: float = Field(default=0.5, ge=0)
     """Seconds of the first back-off of a failed model call."""
+    hooks: dict[str, Any] = Field(default_factory=dict)
+    """Hooks in the form of a settings file's `hooks`; only in the user's own file."""
 
 
 def user_folder(environ: Mapping[str, str]) -> Path:

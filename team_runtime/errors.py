@@ -105,7 +105,7 @@ class ClaimRefused(TeamError):
     owner: str
     reason: str
     """One of `not_pending`, `claimed`, `blocked`, `owner_busy`, `unknown`, `checkout_busy`,
-    `worktree`."""
+    `worktree`, `hook`."""
     detail: str
     holder: str | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,15 @@ from team_runtime.app.workspace import Workspace
 from team_runtime.clock import SystemClock, SystemEntropy
 from team_runtime.config import Settings
 from team_runtime.guard.base import Permissions, Question, Verdict
+from team_runtime.guard.hook_events import TEAMMATE
+from team_runtime.guard.hook_run import LoopHost
+from team_runtime.guard.hook_sources import NO_FILES, Loaded, OriginRule
 from team_runtime.guard.permissions import RulePermissions
-from team_runtime.guard.rules import parse
+from team_runtime.guard.rules import Rule, parse
 from team_runtime.loop.agent import Agent
 from team_runtime.loop.conversation import Conversation
 from team_runtime.loop.dispatch import Dispatch
+from team_runtime.loop.hooked import AgentHooks
 from team_runtime.loop.prompt import Identity, system_blocks
 from team_runtime.loop.turn import Caller
 from team_runtime.models.anthropic import AnthropicModel
@@ -50,12 +54,19 @@ TOOL_NAMES = frozenset(
 )  # fmt: skip
 
 
-def make_permissions(settings: Settings) -> Permissions:
-    """The rules in force. Raises `InputError` for one that can match nothing."""
+def make_permissions(settings: Settings, found: Loaded = NO_FILES) -> Permissions:
+    """The rules in force: of the settings, and of the workspace's files as far as they count.
+    Raises `InputError` for one that can match nothing."""
+
+    def rules(verdict: Verdict, given: Sequence[str], more: Sequence[OriginRule]) -> list[Rule]:
+        named = [parse(text, verdict, f"{verdict.value} rule", TOOL_NAMES) for text in given]
+        return [*named, *(parse(r.text, verdict, r.origin, TOOL_NAMES) for r in more)]
+
     return RulePermissions(
         settings.permission_mode,
-        [parse(rule, Verdict.ALLOW, "allow rule", TOOL_NAMES) for rule in settings.allow],
-        [parse(rule, Verdict.DENY, "deny rule", TOOL_NAMES) for rule in settings.deny],
+        rules(Verdict.ALLOW, settings.allow, found.allow),
+        rules(Verdict.DENY, settings.deny, found.deny),
+        rules(Verdict.ASK, (), found.ask),
     )
 
 
@@ -119,6 +130,8 @@ class AgentFactory:
             conversation.begin(model_name, system, [definition(tool) for tool in tools])
         with self._lock:
             self._conversations.append(conversation)
+        hooks = AgentHooks(member.name, member.is_lead, workspace.hooks, parts.emit)
+        workspace.hooks.attach(member.name, LoopHost(member.crossing))
         caller = Caller(
             agent=member.name,
             session=parts.session,
@@ -134,10 +147,12 @@ class AgentFactory:
             name=member.name,
             conversation=conversation,
             caller=caller,
-            dispatch=self._dispatch(team, member, tools),
+            dispatch=self._dispatch(team, member, tools, hooks),
             bus=parts.bus,
             emit=parts.emit,
             check_stop=lambda: team.check_stop(member.name),
+            hooks=hooks,
+            before_end=lambda text, times: self._kept(team, member, hooks, text, times),
         )
 
     def usage(self) -> Usage:
@@ -145,7 +160,23 @@ class AgentFactory:
         with self._lock:
             return sum((c.usage for c in self._conversations), Usage())
 
-    def _dispatch(self, team: Team, member: Member, tools: list[Tool]) -> Dispatch:
+    def _kept(
+        self, team: Team, member: Member, hooks: AgentHooks, text: str, times: int
+    ) -> str | None:
+        """Why hooks keep an agent from ending its turn. One that waits for a plan's review may."""
+        waits = member.planned or team.parts.assignments.waits_for_plan(member.name)
+        if waits and not member.is_lead:
+            return None
+        others = [
+            {"id": m.name, "type": TEAMMATE, "status": m.state.value, "description": m.role}
+            for m in team.members()
+            if not m.is_lead and m.busy and not m.state.ended
+        ]
+        return hooks.before_end(text, times, others)
+
+    def _dispatch(
+        self, team: Team, member: Member, tools: list[Tool], hooks: AgentHooks
+    ) -> Dispatch:
         name, assignments = member.name, team.parts.assignments
         runner = LoopRunner(member.crossing)
         environment = {**self._workspace.environment, "TEAM_AGENT": name}
@@ -175,6 +206,7 @@ class AgentFactory:
             wait=member.crossing.wait,
             clock=team.parts.clock,
             emit=team.parts.emit,
+            hooks=hooks,
         )
 
     def _spill(self, folder: Path, file: str, data: bytes) -> Path:
@@ -194,7 +226,7 @@ class AgentFactory:
             Glob(),
             Grep(),
             TodoWrite(),
-            CreateTask(board, team.parts.session),
+            CreateTask(work.create, team.parts.session),
             ListTasks(board),
             GetTask(board),
             ClaimTask(team),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from team_runtime.app.agents import make_permissions
+from team_runtime.app.hooks import load_hooks
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import KEYS, Settings, endpoint, keys_set, load
 from team_runtime.errors import TeamError
@@ -109,8 +110,14 @@ class _Doctor:
 
     def settings(self) -> Iterator[Finding]:
         settings = load(self.root, self.environ, {})
-        make_permissions(settings)
+        found = load_hooks(self.root, self.environ, settings.hooks)
+        make_permissions(settings, found)
         yield Finding("settings", State.OK, f"model {settings.model}")
+        if found.hooks:
+            hooks = _count(len(found.hooks), "hook", "hooks")
+            yield Finding("hooks", State.OK, f"{hooks} will run")
+        for text in found.notices:
+            yield Finding("hooks", State.NOTE, text, "See `team trust`, and your settings files.")
         yield from self._credentials(settings)
 
     def _credentials(self, settings: Settings) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from anyio import to_thread
 
 from team_runtime.app.agents import AgentFactory, Models, make_permissions
 from team_runtime.app.archive import tasks_of
+from team_runtime.app.hooks import About, begin, end, halting, load_hooks
 from team_runtime.app.listening import Listener
 from team_runtime.app.recovery import Recovery
 from team_runtime.app.workspace import Workspace
@@ -23,8 +24,13 @@ from team_runtime.board.model import CANCELLED, COMPLETED
 from team_runtime.clock import iso
 from team_runtime.config import Settings
 from team_runtime.crossing import Crossing
+from team_runtime.errors import HookRefused
 from team_runtime.git.repository import Repository
 from team_runtime.guard.base import Permissions
+from team_runtime.guard.hook_config import PythonHook
+from team_runtime.guard.hook_run import LoopHost
+from team_runtime.guard.hook_sources import Loaded
+from team_runtime.guard.hooks import Hooks
 from team_runtime.models.base import Model
 from team_runtime.process.orphans import end_left_by
 from team_runtime.process.run import LoopRunner
@@ -34,6 +40,7 @@ from team_runtime.team.assignments import Assignments
 from team_runtime.team.interrupts import Interrupts
 from team_runtime.team.limits import Limits
 from team_runtime.team.member import Spawn
+from team_runtime.team.planning import LEAD
 from team_runtime.team.run import INTERRUPTED, Ending, Start, run_team
 from team_runtime.team.team import STOP_SECONDS, Parts, Team
 from team_runtime.types import Json, Usage
@@ -63,6 +70,8 @@ class RunRequest:
     """Seconds that an agent may go on with its turn after it was asked to stop."""
     models: Mapping[str, Model] = field(default_factory=dict)
     """Models that the caller brings, by their `scripted:` names; the run closes them."""
+    hooks: Sequence[PythonHook] = ()
+    """Functions that listen to hook events, before those of any settings."""
     on_leave: Callable[[], None] = _ignore
     """Called when a third signal ends the process, and nothing else is tidied up."""
 
@@ -105,7 +114,8 @@ def run_team_in(request: RunRequest) -> RunResult:
     """
     plain = Workspace(request.root, request.environ)
     repository = plain.repository
-    permissions = make_permissions(request.settings)
+    loaded = load_hooks(request.root, request.environ, request.settings.hooks, request.hooks)
+    permissions = make_permissions(request.settings, loaded)
     models = Models(request.settings.retry_base, request.pace, request.models)
     models.get(request.settings.model)
     plain.keep_out_of_git()
@@ -114,7 +124,7 @@ def run_team_in(request: RunRequest) -> RunResult:
         hold.note({"session": session})
         presence = RunPresence.start(plain.store, {"session": session, "kind": "team"})
         try:
-            host = _Host(request, session, presence, permissions, models, repository)
+            host = _Host(request, session, presence, loaded, permissions, models, repository)
             return anyio.run(host.run)
         finally:
             end_left_by([presence.run])
@@ -137,6 +147,7 @@ class _Host:
     request: RunRequest
     session: str
     presence: RunPresence
+    loaded: Loaded
     permissions: Permissions
     models: Models
     repository: Repository
@@ -163,20 +174,28 @@ class _Host:
         clock = workspace.store.clock
         began = clock.monotonic()
         self._announce_start(workspace)
+        for text in self.loaded.notices:
+            workspace.events.emit("notice", text=text)
         recovery = Recovery(workspace, self.presence)
         claims = await to_thread.run_sync(recovery.run, self.session)
         listener = Listener("on_entry", self.request.on_entry, workspace.events.emit)
         factory = AgentFactory(workspace, self.models, self.permissions, listener)
         team = self._team(workspace, factory)
+        workspace.hooks.halt = halting(team)
         limits = Limits(self.request.settings.max_turns, lambda e: team.stop(str(e), e))
         factory.may_call = limits.count_turn
         start = self._start(workspace, claims)
+        is_new = LEAD not in workspace.sessions.agents(self.session)
         watched = [workspace.store.layout.mail, workspace.store.layout.tasks]
         for folder in watched:
             workspace.store.folder(folder)
         watching = watch(watched, team.on_file)
         try:
+            start = await to_thread.run_sync(begin, workspace.hooks, start, is_new)
             ending = await run_team(team, start, self.request.settings.timeout, interrupts)
+            await to_thread.run_sync(end, workspace.hooks, ending)
+        except HookRefused as refused:
+            ending = Ending("", interrupts.seen > 0, refused)
         finally:
             watching.close()
             await self.models.close()
@@ -215,6 +234,15 @@ class _Host:
         )
         workspace.repository = self.repository.through(workspace.runner)
         workspace.events.add(Listener("on_event", self.request.on_event, workspace.events.emit))
+        settings = self.request.settings
+        about = About(self.request.root, self.session, settings.name, settings.permission_mode)
+        workspace.hooks = Hooks(
+            self.loaded.hooks,
+            workspace.surroundings,
+            LoopHost(Crossing()),
+            workspace.events.emit,
+            about.facts,
+        )
         workspace.events.add(self._note_task)
         return workspace
 

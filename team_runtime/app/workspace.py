@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from team_runtime.app.hooks import command_hooks
 from team_runtime.board.json_board import JsonBoard
 from team_runtime.bus.maildir import Maildir
 from team_runtime.clock import SystemClock
@@ -18,6 +19,8 @@ from team_runtime.git.landing import Landing
 from team_runtime.git.repository import Repository
 from team_runtime.git.run import Git
 from team_runtime.git.worktrees import Worktrees
+from team_runtime.guard.hook_run import Surroundings, ThreadHost
+from team_runtime.guard.hooks import Hooks
 from team_runtime.plans.store import PlanStore
 from team_runtime.process.base import Runner
 from team_runtime.process.environment import scrubbed
@@ -28,6 +31,7 @@ from team_runtime.store.files import Store
 from team_runtime.store.layout import Layout
 from team_runtime.store.presence import Runs
 from team_runtime.store.records import encode_line
+from team_runtime.team.gates import Gates
 from team_runtime.team.landings import Landings
 from team_runtime.team.planning import LEAD, Planning
 from team_runtime.team.work import Work
@@ -117,11 +121,26 @@ class Workspace:
             worktrees: Worktrees | None = self.worktrees
         except (NotARepository, ProgramMissing):
             worktrees = None
-        return Work(self.board, worktrees, self.root, self.runner, self.environment)
+        return Work(self.board, worktrees, self.root, self.runner, self.environment, self.gates)
+
+    @cached_property
+    def hooks(self) -> Hooks:
+        """The hooks that a command asks; a run brings its own. Raises `InputError`."""
+        host = ThreadHost(self.runner)
+        return command_hooks(self.surroundings, host, self.events.emit)
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What hooks get."""
+        return Surroundings(self.root, self.environment, self.environ)
+
+    @property
+    def gates(self) -> Gates:
+        return Gates(lambda: self.hooks)
 
     @cached_property
     def landings(self) -> Landings:
         return Landings(self.board, self.work, self.landing)
 
     def planning(self, reviewer: str = LEAD, deadline: float = 3600.0) -> Planning:
-        return Planning(self.plans, self.bus, self.store.clock, reviewer, deadline)
+        return Planning(self.plans, self.bus, self.store.clock, reviewer, deadline, self.gates)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from team_runtime.types import Json
 
@@ -52,6 +52,10 @@ class Question:
         return found if isinstance(found, str) else None
 
 
+DEFAULT: Final = "default"
+"""The origin of a decision that no rule and no mode made."""
+
+
 @dataclass(frozen=True)
 class Decision:
     """The answer, and where it came from."""
@@ -59,7 +63,7 @@ class Decision:
     verdict: Verdict
     reason: str
     rule: str | None = None
-    origin: str = "default"
+    origin: str = DEFAULT
 
 
 def strictest(decisions: Iterable[Decision]) -> Decision:

@@ -6,7 +6,7 @@ A tool that is not in the table keeps its own names, as do fields that are not.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -114,6 +114,19 @@ def from_claude(tool: str, input: Mapping[str, Json]) -> dict[str, Json]:
         back[key][0] if key in back else key: back[key][1].back(value) if key in back else value
         for key, value in input.items()
     }
+
+
+def rewritten(
+    tool: str,
+    input: Mapping[str, Json],
+    changed: Mapping[str, Json],
+    removed: Collection[str],
+) -> dict[str, Json]:
+    """Our `input` with the fields that a hook changed or removed under Claude Code's names."""
+    ours = {known.name: key for key, known in _fields(tool).items()}
+    gone = {ours.get(name, name) for name in (*changed, *removed)}
+    kept = {key: value for key, value in input.items() if key not in gone}
+    return kept | from_claude(tool, changed)
 
 
 def _fields(tool: str) -> Mapping[str, Field]:

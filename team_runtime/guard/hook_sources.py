@@ -14,6 +14,7 @@ from typing import Final
 
 from team_runtime.guard.claude_settings import (
     IN_HOME,
+    IN_WORKSPACE,
     ClaudeSettings,
     in_workspace,
     read_settings,
@@ -40,6 +41,12 @@ class Places:
     user_folder: Path
     home: Path
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every settings file there may be."""
+        workspace = (self.root / name for name in IN_WORKSPACE)
+        return (self.user_folder / USER_FILE, self.home / IN_HOME, *workspace)
+
 
 @dataclass(frozen=True)
 class OriginRule:
@@ -53,12 +60,15 @@ class OriginRule:
 class Loaded:
     """What was found, as far as it counts."""
 
-    hooks: tuple[Hook, ...]
-    allow: tuple[OriginRule, ...]
-    ask: tuple[OriginRule, ...]
-    deny: tuple[OriginRule, ...]
-    notices: tuple[str, ...]
+    hooks: tuple[Hook, ...] = ()
+    allow: tuple[OriginRule, ...] = ()
+    ask: tuple[OriginRule, ...] = ()
+    deny: tuple[OriginRule, ...] = ()
+    notices: tuple[str, ...] = ()
     """What a person should know about what was found and does not count."""
+
+
+NO_FILES: Final = Loaded()
 
 
 def load(

@@ -12,16 +12,17 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
-from team_runtime.clock import Clock, SystemClock
+from team_runtime.clock import SystemClock
 from team_runtime.errors import HookRefused
-from team_runtime.events import Emit
-from team_runtime.guard.base import Verdict
+from team_runtime.events import Emit, no_events
+from team_runtime.guard.base import DEFAULT, Decision, Verdict
 from team_runtime.guard.hook_config import Hook
 from team_runtime.guard.hook_events import HOOK_EVENTS
 from team_runtime.guard.hook_output import Answer, HookFault
-from team_runtime.guard.hook_run import Host, Surroundings, run_handler
+from team_runtime.guard.hook_run import Host, Surroundings, ThreadHost, run_handler
 from team_runtime.types import Json
 
 BLOCKS_IN_A_ROW: Final = 8
@@ -50,17 +51,38 @@ class Outcome:
 NOTHING: Final = Outcome()
 
 
+def weighed(decision: Decision, outcome: Outcome) -> Decision:
+    """The decision of the rules and the mode about a call that hooks have spoken about. A hook may
+    deny or ask; what it allows needs no answer any more, unless a rule asks or denies."""
+    if outcome.verdict is Verdict.ASK and decision.verdict is Verdict.ALLOW:
+        return Decision(Verdict.ASK, f"a hook asks: {outcome.reason}", origin="hook")
+    unruled = decision.verdict is Verdict.ASK and decision.origin == DEFAULT
+    if outcome.verdict is Verdict.ALLOW and unruled:
+        return Decision(Verdict.ALLOW, "a hook allows it", origin="hook")
+    return decision
+
+
 @dataclass(frozen=True)
 class Occasion:
     """Whose event it is."""
 
     agent: str | None
     """`None` for a person at the command line."""
-    payload: Mapping[str, Json]
+    payload: Mapping[str, Json] = field(default_factory=dict)
+    """The event's own fields; the common ones are added."""
     subject: str = ""
     """What matchers are compared with."""
     most: float = math.inf
     """Seconds that any handler may take."""
+
+
+Facts: TypeAlias = Callable[[str | None], Mapping[str, Json]]
+"""The common fields of a payload about an agent, or about a person's command."""
+
+
+def no_facts(agent: str | None) -> Mapping[str, Json]:
+    """For hooks outside of any session."""
+    return {}
 
 
 class Hooks:
@@ -75,7 +97,7 @@ class Hooks:
         around: Surroundings,
         host: Host,
         emit: Emit,
-        clock: Clock | None = None,
+        facts: Facts = no_facts,
     ) -> None:
         self._by_event: dict[str, list[Hook]] = {}
         for hook in hooks:
@@ -85,7 +107,8 @@ class Hooks:
         self._lock = threading.Lock()
         self._host = host
         self._emit = emit
-        self._clock = clock or SystemClock()
+        self._monotonic = SystemClock().monotonic
+        self._facts = facts
         self.halt: Callable[[str, str], None] = lambda agent, reason: None
         """Stops an agent for a reason, when a hook says so."""
 
@@ -108,7 +131,7 @@ class Hooks:
         matching = self._matching(event, occasion.subject)
         if not matching:
             return NOTHING
-        payload = {"hook_event_name": event, **occasion.payload}
+        payload = {"hook_event_name": event, **self._facts(occasion.agent), **occasion.payload}
         with self._lock:
             host = self._hosts.get(occasion.agent or "", self._host)
         answers = host.together(
@@ -135,7 +158,7 @@ class Hooks:
     def _run(
         self, hook: Hook, payload: Mapping[str, Json], occasion: Occasion, host: Host
     ) -> Answer:
-        started = self._clock.monotonic()
+        started = self._monotonic()
         fault: str | None = None
         try:
             answer = run_handler(hook, payload, self._around, host, occasion.most)
@@ -150,7 +173,7 @@ class Hooks:
             hook=hook.origin,
             verdict=answer.verdict.value if answer.verdict else None,
             fault=fault,
-            seconds=round(self._clock.monotonic() - started, 6),
+            seconds=round(self._monotonic() - started, 6),
         )
         if fault is not None:
             follows = "so the answer is no" if hook.denies_on_error else "and was passed over"
@@ -204,3 +227,8 @@ class Hooks:
 
     def _tell(self, occasion: Occasion, text: str) -> None:
         self._emit("notice", occasion.agent, text=text)
+
+
+def no_hooks() -> Hooks:
+    """Where nobody listens to anything."""
+    return Hooks((), Surroundings(Path(), {}, {}), ThreadHost(), no_events)

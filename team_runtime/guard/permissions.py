@@ -17,12 +17,15 @@ _CHANGES = {Effect.EDIT, Effect.COMMAND, Effect.LAND}
 class RulePermissions:
     """Rules and a mode. Adding a deny rule never allows more."""
 
-    def __init__(self, mode: str, allow: Sequence[Rule], deny: Sequence[Rule]) -> None:
+    def __init__(
+        self, mode: str, allow: Sequence[Rule], deny: Sequence[Rule], ask: Sequence[Rule] = ()
+    ) -> None:
         if mode not in MODES:
             raise InputError(f"unknown permission mode {mode!r}; modes are {', '.join(MODES)}")
         self.mode = mode
         self._allow = tuple(allow)
         self._deny = tuple(deny)
+        self._ask = tuple(ask)
 
     def decide(self, question: Question) -> Decision:
         """The verdict with its reason and the rule's origin. Total and pure."""
@@ -46,6 +49,9 @@ class RulePermissions:
             return Decision(Verdict.DENY, "git's and the runtime's own files are never edited")
         if self.mode == "plan" and question.effect in _CHANGES:
             return Decision(Verdict.DENY, "the mode is plan: nothing may be changed")
+        for rule in self._ask:
+            if denies(rule, question):
+                return Decision(Verdict.ASK, f"{rule.text} asks", rule.text, rule.origin)
         for rule in self._allow:
             if allows(rule, question):
                 return Decision(Verdict.ALLOW, f"allowed by {rule.text}", rule.text, rule.origin)

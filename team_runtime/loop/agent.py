@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from team_runtime.bus.base import Bus
@@ -11,6 +11,7 @@ from team_runtime.bus.message import Message, render
 from team_runtime.events import Emit
 from team_runtime.loop.conversation import Conversation, text_block
 from team_runtime.loop.dispatch import Dispatch
+from team_runtime.loop.hooked import AgentHooks
 from team_runtime.loop.turn import Caller, ask
 from team_runtime.models.base import TOOL_USE
 from team_runtime.types import ToolResult
@@ -37,9 +38,15 @@ class Agent:
     emit: Emit
     check_stop: Callable[[], None]
     """Raises `TurnBreak` when the agent shall stop before its next model call."""
+    hooks: AgentHooks = field(default_factory=AgentHooks)
+    before_end: Callable[[str, int], str | None] = lambda text, times: None
+    """Why the agent may not end its turn yet, given its text and how often in a row it was kept
+    from it; `None` when it may."""
 
     def work(self) -> str:
-        """Take turns until the model asks for no more tools. Returns its last text."""
+        """Take turns until the model asks for no more tools, and nobody keeps it from ending.
+        Returns its last text."""
+        kept = 0
         while True:
             self.check_stop()
             self.take_in()
@@ -58,8 +65,13 @@ class Agent:
                 model=reply.model,
                 calls=[call.name for call in reply.calls],
             )
-            if not wants_tools:
+            if wants_tools:
+                continue
+            more = self.before_end(reply.text, kept)
+            if more is None:
                 return reply.text
+            kept += 1
+            self.tell(more)
 
     def take_in(self) -> int:
         """Move the mail into the conversation; acknowledged once it is safe there. Returns how

@@ -1,4 +1,4 @@
-"""Tool calls: prepare (find, validate, plan gate, permission), execute, finalize.
+"""Tool calls: prepare (find, validate, hooks, plan gate, permission), execute, finalize.
 
 Every call gets exactly one result, whatever happens, and it says truthfully whether the tool ran.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import anyio
@@ -19,6 +19,9 @@ from team_runtime.crossing import Stopped
 from team_runtime.errors import TeamError
 from team_runtime.events import Emit
 from team_runtime.guard.base import Effect, Permissions, Question, Verdict, strictest
+from team_runtime.guard.hook_events import PRE_TOOL_USE
+from team_runtime.guard.hooks import Outcome, weighed
+from team_runtime.loop.hooked import AgentHooks, with_context
 from team_runtime.models.base import INVALID_JSON
 from team_runtime.store.beneath import Beneath, May, OutsideRoot, is_protected, relative
 from team_runtime.text import one_line, scrub
@@ -28,6 +31,7 @@ from team_runtime.types import Json, ToolCall, ToolResult
 
 SIDE_BY_SIDE: Final = 8
 """How many read-only calls of one turn run at once."""
+_GO_ON: Final = "Do not try to get the same effect another way; go on without it or report it."
 _GATED: Final = {Effect.EDIT, Effect.COMMAND, Effect.LAND}
 
 
@@ -39,6 +43,8 @@ class Prepared:
     tool: Tool
     input: Any
     context: ToolContext
+    told: Outcome
+    """What hooks said about it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,7 @@ class Dispatch:
     wait: Waiter
     clock: Clock
     emit: Emit
+    hooks: AgentHooks = field(default_factory=AgentHooks)
 
     def run(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """The results in the order of the calls. Neighbouring read-only calls run side by side,
@@ -118,12 +125,21 @@ class Dispatch:
             return _error(call, f"Error: there is no tool {named!r}. Your tools: {known}.")
         input = _validated(tool, call.input)
         place = self.place()
+        call, told = self.hooks.before_call(call, place)
+        if told.blocked:
+            return self._blocked(call, told.reason)
+        if told.changed or told.removed:
+            input = _validated(tool, call.input)
         questions = _questions(tool, call.input, place)
-        refusal = self._refusal(tool, questions, call)
+        refusal = self._refusal(tool, questions, call, told)
         if refusal is not None:
             return _error(call, refusal)
         context = replace(self.context(call.id, place), may=self._may(questions))
-        return Prepared(call, tool, input, context)
+        return Prepared(call, tool, input, context, told)
+
+    def _blocked(self, call: ToolCall, reason: str) -> ToolResult:
+        self._denied(call, "hook", reason)
+        return _error(call, f"Refused by a hook: {reason}. The call did not run. {_GO_ON}")
 
     def _may(self, questions: Sequence[Question]) -> May:
         """Covers the paths that were decided about, and every one that is allowed outright."""
@@ -135,12 +151,14 @@ class Dispatch:
 
         return may
 
-    def _refusal(self, tool: Tool, questions: Sequence[Question], call: ToolCall) -> str | None:
+    def _refusal(
+        self, tool: Tool, questions: Sequence[Question], call: ToolCall, told: Outcome
+    ) -> str | None:
         closed = self.gate(tool.effect) if tool.effect in _GATED else None
         if closed is not None:
             self._denied(call, "plan gate", closed)
             return f"Refused: {closed} The call did not run."
-        decisions = [self.permissions.decide(question) for question in questions]
+        decisions = [weighed(self.permissions.decide(question), told) for question in questions]
         decision = strictest(decisions)
         if decision.verdict is Verdict.ALLOW:
             return None
@@ -151,10 +169,7 @@ class Dispatch:
         if decision.verdict is Verdict.ASK:
             reason += ", and nobody was there to answer"
         self._denied(call, decision.rule or decision.origin, reason)
-        return (
-            f"Permission denied: {reason}. The call did not run. Do not try to get the same effect "
-            "another way; go on without it or report it."
-        )
+        return f"Permission denied: {reason}. The call did not run. {_GO_ON}"
 
     def _denied(self, call: ToolCall, rule: str, reason: str) -> None:
         self.emit("permission_denied", self.agent, tool=call.name, rule=rule, reason=reason)
@@ -174,15 +189,28 @@ class Dispatch:
                 call,
                 f"Error: the tool failed ({type(error).__name__}: {error}); its effect is unknown.",
             )
+        seconds = self.clock.monotonic() - started
         self.emit(
             "tool_ended",
             self.agent,
             tool=call.name,
             id=call.id,
             is_error=result.is_error,
-            seconds=round(self.clock.monotonic() - started, 6),
+            seconds=round(seconds, 6),
         )
-        return result
+        return self._finalized(prepared, result, seconds)
+
+    def _finalized(self, prepared: Prepared, result: ToolResult, seconds: float) -> ToolResult:
+        """The result with what hooks add to it; a stop meanwhile does not lose it."""
+        told = prepared.told
+        with contextlib.suppress(Stopped):
+            result = self.hooks.after_call(prepared.call, prepared.context.place, result, seconds)
+        changes = [f"set {key} to {value}" for key, value in told.changed.items()]
+        changes += [f"removed {key}" for key in sorted(told.removed)]
+        if changes:
+            said = one_line(f"The input was changed before the call ran: {'; '.join(changes)}", 500)
+            result = with_context(result, PRE_TOOL_USE, said)
+        return with_context(result, PRE_TOOL_USE, told.context)
 
 
 def _validated(tool: Tool, input: Json) -> Any:

@@ -14,8 +14,16 @@ from pathlib import Path
 from team_runtime.board.base import Board, Claim
 from team_runtime.board.checks import check_held
 from team_runtime.board.model import Task
-from team_runtime.errors import ClaimRefused, PlanRefused, StaleClaim, TeamError, TransitionRefused
+from team_runtime.errors import (
+    ClaimRefused,
+    HookRefused,
+    PlanRefused,
+    StaleClaim,
+    TeamError,
+    TransitionRefused,
+)
 from team_runtime.guard.base import Effect
+from team_runtime.guard.hook_events import TASK_CLAIMED
 from team_runtime.plans.model import Gate
 from team_runtime.plans.store import PlanStore
 from team_runtime.process.base import Runner
@@ -59,6 +67,7 @@ class Assignments:
     def claim(self, agent: str, task_id: str) -> Assignment:
         """Claim a task and prepare its directory. Raises `ClaimRefused` and what `Work.start`
         raises."""
+        self._ask_hooks(agent, task_id)
         with self._lock:
             self._refuse_second(agent, task_id)
             self._refuse_checkout(agent, self._board.get(task_id))
@@ -70,14 +79,16 @@ class Assignments:
         return self._remember(Assignment(claim, self._board.get(task_id), place))
 
     def claim_next(
-        self, agent: str, eligible: Callable[[Task], bool], avoid: Collection[str] = ()
+        self, agent: str, eligible: Callable[[Task], bool], avoid: set[str]
     ) -> Assignment | None:
-        """Claim the first ready task that is `eligible`, or `None`."""
+        """Claim the first ready task that is `eligible`, or `None`. One that a hook keeps from
+        this agent is added to `avoid`: it is not asked about again and again."""
         for task in self.claimable(eligible, avoid):
             try:
                 return self.claim(agent, task.id)
-            except ClaimRefused:
-                continue
+            except ClaimRefused as refused:
+                if refused.reason == "hook":
+                    avoid.add(task.id)
         return None
 
     def claimable(self, eligible: Callable[[Task], bool], avoid: Collection[str]) -> list[Task]:
@@ -183,6 +194,21 @@ class Assignments:
             self._forget(agent)
             return held.claim.task_id
         return None
+
+    def _ask_hooks(self, agent: str, task_id: str) -> None:
+        """Before the claim and without the lock: a hook takes its time."""
+        gates = self._work.gates
+        if not gates.listens(TASK_CLAIMED):
+            return
+        task = self._board.get(task_id)
+        with self._lock:
+            self._refuse_second(agent, task_id)
+            self._refuse_checkout(agent, task)
+        try:
+            gates.claim(task, agent, agent)
+        except HookRefused as refused:
+            detail = f"a hook refused: {refused.reason}"
+            raise ClaimRefused(task_id, agent, "hook", detail) from refused
 
     def _remember(self, assignment: Assignment) -> Assignment:
         with self._lock:

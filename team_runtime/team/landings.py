@@ -23,10 +23,16 @@ class Landings:
         self._work = work
         self._landing = landing
 
-    def land(self, name: str, onto: str | None = None, runner: Runner | None = None) -> Landed:
+    def land(
+        self,
+        name: str,
+        onto: str | None = None,
+        runner: Runner | None = None,
+        by: str | None = None,
+    ) -> Landed:
         """Land the worktree `name`; `runner` runs the check. Raises `LandingBlocked` while its task
-        is not completed, `LandingConflict`, or `CheckFailed` when the task's check fails on the
-        combined tree."""
+        is not completed, `HookRefused`, `LandingConflict`, or `CheckFailed` when the task's check
+        fails on the combined tree."""
         worktree = self._work.worktrees.get(name)
         task = self._board.get(worktree.task)
         if task.status != COMPLETED:
@@ -37,6 +43,7 @@ class Landings:
                 cause=f"{task.id} is {task.status}{holder}",
                 hint="Land it once its task is completed.",
             )
+        self._work.gates.land(name, task.id, onto or worktree.target, by)
         check = None
         if task.check is not None:
             command = task.check
@@ -51,7 +58,7 @@ class Landings:
         """A new task in the same worktree: merge the target and resolve what contradicts it."""
         worktree = self._work.worktrees.get(name)
         done = self._board.get(worktree.task)
-        follow = self._board.create(
+        follow = self._work.create(
             f"Resolve the conflict of {name} with {conflict.target}",
             f"{conflict.target} was merged into this worktree. Resolve the marks in "
             f"{conflict.files}{conflict.others}, keep what both sides meant, run the tests, and "

@@ -12,6 +12,7 @@ from team_runtime.clock import Clock
 from team_runtime.errors import PlanRefused
 from team_runtime.plans.model import Gate, Plan, Revision
 from team_runtime.plans.store import PlanStore
+from team_runtime.team.gates import Gates
 
 PERSON: Final = "person"
 LEAD: Final = "lead"
@@ -22,17 +23,25 @@ class Planning:
     """Plans of one team. `reviewer` is `person` or `lead`; a person may always decide."""
 
     def __init__(
-        self, plans: PlanStore, bus: Bus, clock: Clock, reviewer: str, deadline: float
+        self,
+        plans: PlanStore,
+        bus: Bus,
+        clock: Clock,
+        reviewer: str,
+        deadline: float,
+        gates: Gates | None = None,
     ) -> None:
         self._plans = plans
         self._bus = bus
         self._clock = clock
         self.reviewer = reviewer
         self._deadline = timedelta(seconds=deadline)
+        self._gates = gates or Gates()
 
     def submit(self, agent: str, task: str | None, epoch: int, session: str, text: str) -> Revision:
         """Store the next revision and tell the lead when it is the lead who decides. Every plan is
-        also an event, which the person's view shows in full."""
+        also an event, which the person's view shows in full. Raises `HookRefused`."""
+        self._gates.submit(text, task, agent)
         plan, revision = self._plans.submit(agent, task, epoch, session, text)
         if self.reviewer == LEAD:
             self._ask(plan, revision)

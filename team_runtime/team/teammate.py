@@ -33,7 +33,11 @@ class Teammate:
         unfinished task given back."""
         final, note = State.STOPPED, "its agent stopped"
         try:
-            going = self.agent.conversation.unanswered or self._next()
+            context = self.agent.hooks.begun()
+            going = self.agent.conversation.unanswered
+            if going and context:
+                self.agent.tell(context)
+            going = going or self._next()
             while going:
                 self._shift()
                 going = self._next()
@@ -155,7 +159,10 @@ class Teammate:
             text = f"{self._name} could not give everything back: {error}"
             team.parts.emit("notice", self._name, text=text)
         finally:
-            team.change(self._name, final, busy=False, closed=True)
+            try:
+                self.agent.hooks.ended(note)
+            finally:
+                team.change(self._name, final, busy=False, closed=True)
 
     def _hand_back(self, final: State, note: str) -> None:
         team, bus = self.team, self.team.parts.bus

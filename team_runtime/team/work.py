@@ -1,6 +1,6 @@
 """Starting, finishing and giving back a task: one service for the loop and the command line.
 
-Gates run here, before the write: the task's check, and the commit that keeps its work.
+Gates run here, before the write: hooks, the task's check, and the commit that keeps its work.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from team_runtime.git.run import name_all
 from team_runtime.git.worktrees import Worktrees
 from team_runtime.process.base import Command, Runner
 from team_runtime.store.layout import check_worktree_name
+from team_runtime.team.gates import Gates
 from team_runtime.text import cut, decode
 from team_runtime.tools.base import Place
+from team_runtime.types import Json
 
 CHECK_SECONDS: Final = 900.0
 _SHOWN: Final = 4000
@@ -55,12 +57,21 @@ class Work:
         main: Path,
         runner: Runner,
         environment: Mapping[str, str],
+        gates: Gates | None = None,
     ) -> None:
+        self.gates = gates or Gates()
         self._board = board
         self._worktrees = worktrees
         self._main = main
         self._runner = runner
         self._environment = environment
+
+    def create(
+        self, subject: str, description: str = "", *, created_by: str | None = None, **given: Json
+    ) -> Task:
+        """Add a task, as `Board.create` does. Raises also `HookRefused`."""
+        self.gates.create(subject, description, created_by)
+        return self._board.create(subject, description, created_by=created_by, **given)
 
     def check_free(self, name: str) -> None:
         """Raises `NameInvalid` or `WorktreeRefused` when no worktree can have this name."""
@@ -68,9 +79,10 @@ class Work:
         if self._find(name) is not None:
             raise WorktreeRefused(name, "the name is taken", "Choose another name.")
 
-    def bind(self, name: str, task_id: str) -> Worktree:
+    def bind(self, name: str, task_id: str, by: str | None = None) -> Worktree:
         """Make the worktree `name` for a pending task. Picks up after an earlier call that was
-        interrupted between binding and making. Raises `WorktreeRefused`, `TransitionRefused`.
+        interrupted between binding and making. Raises `WorktreeRefused`, `TransitionRefused`,
+        `HookRefused`.
 
         The name is written first: whoever claims the task meanwhile makes the worktree itself.
         """
@@ -85,16 +97,17 @@ class Work:
                 self.check_free(name)
             self._board.edit(task_id, worktree=name)
         try:
-            return self._made(name, task_id)
+            return self._made(name, task_id, by)
         except TeamError:
             with contextlib.suppress(TeamError):  # claimed meanwhile: its owner sees the same error
                 self._board.edit(task_id, worktree=None)
             raise
 
-    def _made(self, name: str, task_id: str) -> Worktree:
+    def _made(self, name: str, task_id: str, by: str | None) -> Worktree:
         """The worktree of this name, made now if there is none yet."""
         known = self._find(name)
         if known is None:
+            self.gates.make_worktree(name, task_id, by)
             try:
                 return self.worktrees.create(name, task_id)
             except WorktreeRefused:
@@ -116,7 +129,7 @@ class Work:
         if task.worktree is None:
             return Place(self._main, task.id)
         try:
-            self._made(task.worktree, task.id)
+            self._made(task.worktree, task.id, claim.owner)
             worktree, path = self._bound(task)
             base = self.worktrees.refresh_base(worktree, self._blocker_commits(task))
             if MERGES in task.metadata:
@@ -139,11 +152,12 @@ class Work:
         """Run the task's check (through the agent's own `runner`, which ends with the agent),
         commit its worktree and complete it.
 
-        Raises `CheckFailed` (the task stays in progress) or `StaleClaim`.
+        Raises `CheckFailed` or `HookRefused` (the task stays in progress) or `StaleClaim`.
         """
         task = self._held(claim)
         self._refuse_marks(task)
         self._check(task, runner)
+        self.gates.complete(task, claim.owner, summary, claim.owner)
         commit = self._commit(claim, task, f"{task.subject}\n\n{summary}".rstrip())
         readied = self._board.complete(claim, summary, commit)
         return Finished(self._board.get(task.id), commit, readied)

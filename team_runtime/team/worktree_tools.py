@@ -32,7 +32,7 @@ class CreateWorktree:
         self._work = work
 
     def run(self, input: CreateWorktreeInput, context: ToolContext) -> str:
-        made = self._work.bind(input.name, input.task_id)
+        made = self._work.bind(input.name, input.task_id, context.agent)
         return (
             f"Created worktree {made.name} for {input.task_id} on branch {made.branch}; it lands "
             f"on {made.target}."
@@ -57,7 +57,7 @@ class LandWorktree:
 
     def run(self, input: LandWorktreeInput, context: ToolContext) -> str:
         try:
-            landed = self._landings.land(input.name, runner=context.runner)
+            landed = self._landings.land(input.name, runner=context.runner, by=context.agent)
         except LandingConflict as conflict:
             task = self._landings.return_to_owner(input.name, conflict)
             raise ToolFailure(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import ClassVar
 
 from pydantic import BaseModel, Field
@@ -36,12 +37,12 @@ class CreateTask:
     effect: ClassVar[Effect] = Effect.COORDINATE
     input_model: ClassVar[type[BaseModel]] = CreateTaskInput
 
-    def __init__(self, board: Board, session: str) -> None:
-        self._board = board
+    def __init__(self, create: Callable[..., Task], session: str) -> None:
+        self._create = create
         self._session = session
 
     def run(self, input: CreateTaskInput, context: ToolContext) -> str:
-        task = self._board.create(
+        task = self._create(
             input.subject,
             input.description,
             blocked_by=input.blockedBy,

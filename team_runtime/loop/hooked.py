@@ -1,0 +1,130 @@
+"""Hooks as one agent meets them: around its tool calls, at the end of its turns, at its beginning
+and its end. The same for the lead and for every teammate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from team_runtime.events import Emit, no_events
+from team_runtime.guard.claude_names import claude_name, rewritten, to_claude
+from team_runtime.guard.hook_events import (
+    POST_TOOL_USE,
+    POST_TOOL_USE_FAILURE,
+    PRE_TOOL_USE,
+    STOP,
+    SUBAGENT_START,
+    SUBAGENT_STOP,
+    TEAMMATE,
+    TEAMMATE_IDLE,
+)
+from team_runtime.guard.hooks import (
+    BLOCKS_IN_A_ROW,
+    NOTHING,
+    Hooks,
+    Occasion,
+    Outcome,
+    no_hooks,
+)
+from team_runtime.text import element
+from team_runtime.tools.base import Place
+from team_runtime.types import Json, ToolCall, ToolResult
+
+CLOSING_SECONDS: Final = 10.0
+"""How long a hook may take that is told of an end."""
+
+
+@dataclass(frozen=True)
+class AgentHooks:
+    """The hooks of a run, for one agent."""
+
+    agent: str = ""
+    is_lead: bool = True
+    hooks: Hooks = field(default_factory=no_hooks)
+    emit: Emit = no_events
+
+    def before_call(self, call: ToolCall, place: Place) -> tuple[ToolCall, Outcome]:
+        """Ask about a call whose input is valid. Returns it as the hooks rewrote it, which is yet
+        to be validated and decided about, and what they said."""
+        if not self.hooks.listens(PRE_TOOL_USE):
+            return call, NOTHING
+        outcome = self._fire(PRE_TOOL_USE, _told(call, place), call.name)
+        if outcome.changed or outcome.removed:
+            input = rewritten(call.name, call.input, outcome.changed, outcome.removed)
+            call = replace(call, input=input)
+        return call, outcome
+
+    def after_call(
+        self, call: ToolCall, place: Place, result: ToolResult, seconds: float
+    ) -> ToolResult:
+        """The result with what hooks have to say about it."""
+        event = POST_TOOL_USE_FAILURE if result.is_error else POST_TOOL_USE
+        if not self.hooks.listens(event):
+            return result
+        answer: Json = result.content if result.is_error else {"content": result.content}
+        payload = {
+            **_told(call, place),
+            "error" if result.is_error else "tool_response": answer,
+            "duration_ms": round(seconds * 1000),
+        }
+        outcome = self._fire(event, payload, call.name)
+        said = f"blocked: {outcome.reason}" if outcome.blocked else ""
+        return with_context(with_context(result, event, said), event, outcome.context)
+
+    def before_end(self, text: str, times: int, background: Sequence[Json] = ()) -> str | None:
+        """Why the agent may not end its turn yet, or `None`. It ended it with `text`, and was kept
+        from it `times` in a row."""
+        event = STOP if self.is_lead else TEAMMATE_IDLE
+        if not self.hooks.listens(event):
+            return None
+        payload: dict[str, Json] = {"stop_hook_active": times > 0, "last_assistant_message": text}
+        if self.is_lead:
+            payload["background_tasks"] = list(background)
+        outcome = self._fire(event, payload)
+        if not outcome.blocked or outcome.halted:
+            return None
+        if times >= BLOCKS_IN_A_ROW:
+            kept = f"hooks kept {self.agent} from ending its turn {times} times in a row"
+            self.emit("notice", self.agent, text=f"{kept}; now it ends: {outcome.reason}")
+            return None
+        return f"[runtime] A {event} hook asks you to go on: {outcome.reason}"
+
+    def begun(self) -> str:
+        """Tell that a teammate's life begins. Returns context for its first request."""
+        if self.is_lead or not self.hooks.listens(SUBAGENT_START):
+            return ""
+        return shown(SUBAGENT_START, self._fire(SUBAGENT_START, {}, TEAMMATE).context)
+
+    def ended(self, reason: str) -> None:
+        """Tell that a teammate's life has ended, whatever ended it."""
+        if not self.is_lead and self.hooks.listens(SUBAGENT_STOP):
+            self.hooks.detach(self.agent)  # its own waits may have been stopped
+            self.hooks.fire(
+                SUBAGENT_STOP,
+                Occasion(self.agent, {"reason": reason}, TEAMMATE, CLOSING_SECONDS),
+            )
+
+    def _fire(self, event: str, payload: Mapping[str, Json], subject: str = "") -> Outcome:
+        return self.hooks.fire(event, Occasion(self.agent, payload, subject))
+
+
+def shown(event: str, context: str) -> str:
+    """What hooks added, as text for a model; empty when they added nothing."""
+    return element("hook_context", {"event": event}, context) if context else ""
+
+
+def with_context(result: ToolResult, event: str, context: str) -> ToolResult:
+    """The result, followed by what a hook added to it."""
+    if not context:
+        return result
+    return replace(result, content=f"{result.content}\n{shown(event, context)}")
+
+
+def _told(call: ToolCall, place: Place) -> dict[str, Json]:
+    return {
+        "cwd": str(place.root),
+        "tool_name": claude_name(call.name),
+        "tool_input": to_claude(call.name, call.input, place.root),
+        "tool_use_id": call.id,
+    }
