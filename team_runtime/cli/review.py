@@ -7,9 +7,10 @@ import queue
 import selectors
 import signal
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,7 @@ from team_runtime.app.workspace import Workspace
 from team_runtime.cli.output import say
 from team_runtime.cli.view import View
 from team_runtime.errors import TeamError
+from team_runtime.plans.model import Plan
 
 YES: Final = {"y", "yes"}
 NO: Final = {"n", "no"}
@@ -37,7 +39,11 @@ class Terminal:
         self._rest = b""
 
     def ask(self, question: str) -> str:
-        """The answer, without blanks around it. Raises `NoAnswer`."""
+        """The answer, without blanks around it. What was typed before the question was there is no
+        answer to it. Raises `NoAnswer`."""
+        self._rest = b""
+        with suppress(termios.error):  # the terminal is gone, which reading will show
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         click.echo(f"{question} ", err=True, nl=False)
         while b"\n" not in self._rest:
             self._rest += self._read()
@@ -80,9 +86,15 @@ class Reviewer:
         self._over = threading.Event()
 
     def on_event(self, record: dict[str, Any]) -> None:
-        """An event sink: each submitted plan is asked about."""
+        """An event sink: each submitted plan is shown and asked about, and in a resumed session
+        each that waits since an earlier run."""
+        self._view.on_event(record)
         if record["kind"] == "plan_submitted":
             self._plans.put(Asked(record["plan"], record["revision"], record["agent"]))
+        elif record["kind"] == "run_started" and record["resumed"]:
+            for plan in self._workspace.plans.pending():
+                if plan.session == record["session"]:
+                    self.on_event(_submitted(plan))
 
     @contextmanager
     def reviewing(self) -> Iterator[None]:
@@ -140,10 +152,17 @@ def reviewed(view: View, folder: Path, ask: bool) -> Iterator[Callable[[dict[str
         yield view.on_event
         return
     reviewer = Reviewer(Workspace(folder, os.environ), view, Terminal())
-
-    def on_event(record: dict[str, Any]) -> None:
-        view.on_event(record)
-        reviewer.on_event(record)
-
     with reviewer.reviewing():
-        yield on_event
+        yield reviewer.on_event
+
+
+def _submitted(plan: Plan) -> dict[str, Any]:
+    """The event of the revision that waits."""
+    return {
+        "kind": "plan_submitted",
+        "agent": plan.agent,
+        "plan": plan.id,
+        "revision": plan.current.number,
+        "task": plan.task,
+        "text": plan.current.text,
+    }

@@ -183,9 +183,11 @@ class LiveView(View):
                 status = {"created": "pending", "claimed": "in_progress", "released": "pending"}
                 what = kind.removeprefix("task_")
                 self._tasks[record["task"]] = status.get(what, what)
-            if agent is None:
+            if kind in ("agent_spawned", "agent_state"):  # so that a person is no agent
+                self._rows.setdefault(agent, _Row(since=self._clock.monotonic()))
+            row = self._rows.get(agent)
+            if row is None:
                 return
-            row = self._rows.setdefault(agent, _Row(since=self._clock.monotonic()))
             if kind == "agent_state":
                 row.state, row.task = record["state"], record.get("task") or ""
                 row.since = self._clock.monotonic()

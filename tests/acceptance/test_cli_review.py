@@ -97,3 +97,34 @@ def test_a_run_reviewed_by_a_person_asks_on_the_terminal(
     terminal.type("y\n")
     assert terminal.end() == 0
     assert "approved plan_1 revision 1 of anna" in terminal.shown
+
+
+def test_a_plan_that_waits_since_an_earlier_run_is_asked_about(
+    root: Path, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    playbook = write_file(tmp_path / "playbook.yaml", PLAYBOOK)
+    line = ["run", "x", "--plan-review", "person", "--model", f"scripted:{playbook}"]
+    first = OnTerminal(line, root, environ)
+    first.until(QUESTION)
+    first.process.send_signal(9)
+    first.end()
+    again = OnTerminal(["run", "--continue", "--plan-review", "person"], root, environ)
+    match = again.until(QUESTION)
+    assert again.shown.index("1. Look") < match.start()
+    again.type("y\n")
+    assert again.end() == 0
+    plan = team_here(root, "plans", "show", "plan_1", "--json").json
+    assert [r["decidedBy"] for r in plan["revisions"]] == ["person"]
+
+
+def test_what_was_typed_before_the_question_is_no_answer(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    terminal, place = demo(tmp_path, environ)
+    terminal.type("y\ny\ny\ny\n")
+    terminal.until(QUESTION)
+    terminal.type("perhaps\n")
+    terminal.until(re.compile("Please answer y"))
+    terminal.process.send_signal(2)
+    assert terminal.end() == 130
+    assert {e["kind"] for e in events(place)}.isdisjoint({"plan_decided"})

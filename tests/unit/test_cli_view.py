@@ -185,6 +185,15 @@ def test_a_view_that_cannot_write_is_dropped_and_the_agents_go_on(fault: Excepti
     assert "on_event failed" in events.seen[0][2]["text"]
 
 
+def test_a_person_is_no_row_of_the_table() -> None:
+    view, out = live()
+    with view.showing():
+        view.on_event(event("agent_state", state="working", task="task_1"))
+        view.on_event(event("message_sent", "person", to="auth", type="message"))
+    assert "person     wrote to auth" in out.getvalue()
+    assert "starting" not in out.getvalue()
+
+
 def test_many_threads_may_show_at_once() -> None:
     view, out = live()
     with view.showing():
