@@ -6,7 +6,6 @@ repository that may not be trusted, so it may only narrow, and never names an en
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +15,9 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from team_runtime.errors import InputError
+from team_runtime.places import SETTINGS_FILE, user_folder
 
 DEFAULT_MODEL: Final = "anthropic:claude-opus-5-5"
-WORKSPACE_FILE: Final = "team.toml"
 WORKSPACE_KEYS: Final = frozenset({"model", "deny", "plan_review", "max_turns", "timeout", "name"})
 """What a workspace's file may set; all of it narrows or is harmless."""
 _LISTS: Final = ("allow", "deny")
@@ -47,16 +46,6 @@ class Settings(BaseModel):
     """Seconds of the first back-off of a failed model call."""
     hooks: dict[str, Any] = Field(default_factory=dict)
     """Hooks in the form of a settings file's `hooks`; only in the user's own file."""
-
-
-def user_folder(environ: Mapping[str, str]) -> Path:
-    """Where the user's own configuration lives."""
-    if folder := environ.get("TEAM_CONFIG_DIR"):
-        return Path(folder)
-    home = Path(environ.get("HOME") or Path.home())
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support" / "team"
-    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "team"
 
 
 @dataclass(frozen=True)
@@ -109,7 +98,7 @@ def _layers(
     workspace: Path, environ: Mapping[str, str], command_line: Mapping[str, Any]
 ) -> list[Layer]:
     """The places that were given something, the weakest first."""
-    user, local = user_folder(environ) / WORKSPACE_FILE, workspace / WORKSPACE_FILE
+    user, local = user_folder(environ) / SETTINGS_FILE, workspace / SETTINGS_FILE
     given = {k: v for k, v in command_line.items() if v is not None and v != ()}
     narrowed = _read(local)
     _refuse_widening(narrowed, local)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -226,7 +227,7 @@ class AgentFactory:
             Glob(),
             Grep(),
             TodoWrite(),
-            CreateTask(work.create, team.parts.session),
+            CreateTask(partial(self._workspace.gates.create_on, board), team.parts.session),
             ListTasks(board),
             GetTask(board),
             ClaimTask(team),

@@ -20,8 +20,9 @@ from team_runtime.guard.hook_events import (
 from team_runtime.guard.hook_run import Host, Surroundings
 from team_runtime.guard.hook_sources import Loaded, Places, load
 from team_runtime.guard.hooks import Hooks, Occasion, no_hooks
-from team_runtime.guard.trust import TrustStore
+from team_runtime.guard.trust import Survey, TrustStore
 from team_runtime.loop.hooked import CLOSING_SECONDS, shown
+from team_runtime.places import SETTINGS_FILE, home_folder, user_folder
 from team_runtime.store.layout import Layout
 from team_runtime.team.planning import LEAD
 from team_runtime.types import Json
@@ -59,8 +60,6 @@ class About:
 
 def trust_store(environ: Mapping[str, str]) -> TrustStore:
     """What this user trusts."""
-    from team_runtime.config import user_folder
-
     return TrustStore(user_folder(environ), SystemClock())
 
 
@@ -74,26 +73,41 @@ def load_hooks(
     user's team.toml. Raises `InputError`."""
     from team_runtime.app.agents import TOOL_NAMES
 
-    return load(_places(root, environ), trust_store(environ), TOOL_NAMES, own, brought)
+    is_trusted = trust_store(environ).is_trusted
+    return load(_places(root, environ), is_trusted, TOOL_NAMES, own, brought)
+
+
+def check_workspace(root: Path, environ: Mapping[str, str]) -> Survey:
+    """What a workspace would run or allow once it is trusted. Raises `InputError` when it could
+    not be used then."""
+    from team_runtime.app.agents import TOOL_NAMES, make_permissions
+    from team_runtime.config import Settings
+
+    seen: list[Survey] = []
+
+    def look(where: Path, found: Survey) -> bool:
+        seen.append(found)
+        return True
+
+    make_permissions(Settings(), load(_places(root, environ), look, TOOL_NAMES))
+    return seen[0]
 
 
 def command_hooks(surroundings: Surroundings, host: Host, emit: Emit) -> Hooks:
     """The hooks for a command outside of any run. Where no file could hold one, nothing is loaded
     for it. Raises `InputError`."""
-    from team_runtime.config import WORKSPACE_FILE, load, user_folder
-
     root, environ = surroundings.root, surroundings.user_environment
-    own = user_folder(environ) / WORKSPACE_FILE
+    own = user_folder(environ) / SETTINGS_FILE
     if not any(path.exists() for path in (own, *_places(root, environ).files)):
         return no_hooks()
+    from team_runtime.config import load  # takes longer than all of the rest
+
     loaded = load_hooks(root, environ, load(root, environ, {}).hooks)
     return Hooks(loaded.hooks, surroundings, host, emit, About(root).facts)
 
 
 def _places(root: Path, environ: Mapping[str, str]) -> Places:
-    from team_runtime.config import user_folder
-
-    return Places(root, user_folder(environ), Path(environ.get("HOME") or Path.home()))
+    return Places(root, user_folder(environ), home_folder(environ))
 
 
 def begin(hooks: Hooks, start: Start, is_new: bool) -> Start:

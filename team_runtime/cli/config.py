@@ -11,12 +11,11 @@ from team_runtime.cli.common import Shared, shared_options
 from team_runtime.cli.options import setting_options
 from team_runtime.config import (
     ENDPOINT,
-    WORKSPACE_FILE,
     effective,
     endpoint,
     keys_set,
-    user_folder,
 )
+from team_runtime.places import SETTINGS_FILE, user_folder
 from team_runtime.text import one_line
 
 
@@ -39,7 +38,7 @@ def show(shared: Shared, **given: Any) -> None:
         key: {"value": value, "origin": list(found.origins.get(key, ("default",)))}
         for key, value in found.settings.model_dump(mode="json").items()
     }
-    places = [user_folder(os.environ) / WORKSPACE_FILE, shared.root / WORKSPACE_FILE]
+    places = [user_folder(os.environ) / SETTINGS_FILE, shared.root / SETTINGS_FILE]
     files = {str(path): path.is_file() for path in places}
     keys, url = keys_set(os.environ), endpoint(os.environ)
     lines = [

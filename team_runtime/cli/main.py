@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "mail": ("team_runtime.cli.mail", "Mailboxes: write to an agent, look at what waits."),
     "sessions": ("team_runtime.cli.sessions", "What was said and done in each session."),
     "status": ("team_runtime.cli.status", "Who does what, right now."),
+    "trust": ("team_runtime.cli.trust", "Let this workspace's own hooks and rules count."),
     "config": ("team_runtime.cli.config", "The settings in force."),
     "doctor": ("team_runtime.cli.doctor", "What is missing here, and how to fix it."),
 }

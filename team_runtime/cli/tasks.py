@@ -68,8 +68,13 @@ def add(shared: Shared, subject: str, plan: bool, **given: Any) -> None:
     workspace.keep_out_of_git()
     if worktree is not None:
         workspace.work.check_free(worktree)
-    task = workspace.board.create(
-        subject, blocked_by=blocked_by, plan_required=plan, worktree=worktree, **given
+    task = workspace.gates.create_on(
+        workspace.board,
+        subject,
+        blocked_by=blocked_by,
+        plan_required=plan,
+        worktree=worktree,
+        **given,
     )
     if worktree is not None:
         workspace.work.bind(worktree, task.id)
@@ -153,7 +158,7 @@ def next_(shared: Shared) -> None:
 def claim(shared: Shared, task_id: str, owner: str) -> None:
     """Claim a task by hand. The claim is bound to no process and ends only by a command."""
     workspace = shared.workspace
-    held = workspace.board.claim(task_id, owner)
+    held = workspace.gates.claim_on(workspace.board, task_id, owner)
     place = workspace.work.start(held)
     _done(shared, workspace.board.get(task_id), f"{owner} has {task_id}; work in {place.root}")
 

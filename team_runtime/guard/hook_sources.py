@@ -7,7 +7,7 @@ count, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -27,7 +27,7 @@ from team_runtime.guard.hook_config import (
     parse_hooks,
     python_hooks,
 )
-from team_runtime.guard.trust import HOOK, RULE, Survey, TrustStore, survey
+from team_runtime.guard.trust import HOOK, RULE, Survey, survey
 from team_runtime.types import Json
 
 USER_FILE: Final = "settings.json"
@@ -73,19 +73,20 @@ NO_FILES: Final = Loaded()
 
 def load(
     places: Places,
-    trust: TrustStore,
+    is_trusted: Callable[[Path, Survey], bool],
     tools: frozenset[str],
     own: Json = None,
     brought: Sequence[PythonHook] = (),
 ) -> Loaded:
-    """Read everything. `own` is the `hooks` table of the user's team.toml.
+    """Read everything. `own` is the `hooks` table of the user's team.toml; `is_trusted` answers for
+    the workspace as it was found.
 
     Raises `InputError`, which names the file and the place, for anything that is not right.
     """
     of_user, off = _of_user(places, tools, own)
     workspace = in_workspace(places.root)
     found = survey(places.root, workspace)
-    trusted = trust.is_trusted(places.root, found)
+    trusted = is_trusted(places.root, found)
     of_workspace = _of_workspace(workspace, found, tools) if trusted and not off else Parsed()
     notices = [*of_user.left_out, *of_workspace.left_out]
     if off:

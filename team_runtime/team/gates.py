@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from team_runtime.board.base import Board, Claim
 from team_runtime.board.model import Task
 from team_runtime.guard.hook_events import (
     PLAN_SUBMITTED,
@@ -51,6 +52,25 @@ class Gates:
 
     def land(self, name: str, task_id: str, target: str, by: str | None) -> None:
         self._ask(WORKTREE_LAND, by, {"name": name, "task_id": task_id, "target": target})
+
+    def create_on(
+        self,
+        board: Board,
+        subject: str,
+        description: str = "",
+        *,
+        created_by: str | None = None,
+        **given: Json,
+    ) -> Task:
+        """Ask, then add the task as `Board.create` does."""
+        self.create(subject, description, created_by)
+        return board.create(subject, description, created_by=created_by, **given)
+
+    def claim_on(self, board: Board, task_id: str, owner: str) -> Claim:
+        """Ask, then take the task for a person as `Board.claim` does."""
+        if self.listens(TASK_CLAIMED):
+            self.claim(board.get(task_id), owner, None)
+        return board.claim(task_id, owner)
 
     def _ask(self, event: str, by: str | None, payload: dict[str, Json]) -> None:
         hooks = self.find()

@@ -58,7 +58,8 @@ class Landings:
         """A new task in the same worktree: merge the target and resolve what contradicts it."""
         worktree = self._work.worktrees.get(name)
         done = self._board.get(worktree.task)
-        follow = self._work.create(
+        follow = self._work.gates.create_on(
+            self._board,
             f"Resolve the conflict of {name} with {conflict.target}",
             f"{conflict.target} was merged into this worktree. Resolve the marks in "
             f"{conflict.files}{conflict.others}, keep what both sides meant, run the tests, and "

@@ -30,7 +30,6 @@ from team_runtime.store.layout import check_worktree_name
 from team_runtime.team.gates import Gates
 from team_runtime.text import cut, decode
 from team_runtime.tools.base import Place
-from team_runtime.types import Json
 
 CHECK_SECONDS: Final = 900.0
 _SHOWN: Final = 4000
@@ -65,13 +64,6 @@ class Work:
         self._main = main
         self._runner = runner
         self._environment = environment
-
-    def create(
-        self, subject: str, description: str = "", *, created_by: str | None = None, **given: Json
-    ) -> Task:
-        """Add a task, as `Board.create` does. Raises also `HookRefused`."""
-        self.gates.create(subject, description, created_by)
-        return self._board.create(subject, description, created_by=created_by, **given)
 
     def check_free(self, name: str) -> None:
         """Raises `NameInvalid` or `WorktreeRefused` when no worktree can have this name."""

@@ -52,7 +52,7 @@ class Home:
         return self.trust.is_trusted(self.root, self.survey())
 
     def load(self, own: Any = None) -> Loaded:
-        return load(Places(self.root, self.user, self.home), self.trust, TOOL_NAMES, own)
+        return load(Places(self.root, self.user, self.home), self.trust.is_trusted, TOOL_NAMES, own)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ DATA: Final = ROOT / "demo" / "shop"
 """The demo's repository: data, not part of the package."""
 
 LAYERS: Final = (
-    {"errors", "types", "clock", "text", "events", "config", "crossing"},
+    {"errors", "types", "clock", "text", "events", "config", "crossing", "places"},
     {"store"},
     {"board", "bus", "sessions", "plans", "process"},
     {"git"},

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from team_runtime.config import WORKSPACE_FILE
+from team_runtime.places import SETTINGS_FILE
 from team_runtime.store import beneath as module
 from team_runtime.store.beneath import Beneath, OutsideRoot, is_protected, printable, relative
 from tests.support.state import forked
@@ -106,7 +106,7 @@ def test_not_protected(path: str) -> None:
 
 
 def test_the_settings_of_the_workspace_are_protected() -> None:
-    assert is_protected(WORKSPACE_FILE)
+    assert is_protected(SETTINGS_FILE)
 
 
 # Links
