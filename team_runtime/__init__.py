@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         UnknownRecipient,
         UnknownTask,
     )
+    from team_runtime.guard.hook_config import PythonHook
     from team_runtime.models.base import Model, ModelReply, ModelRequest
     from team_runtime.models.scripted import ScriptedModel
 
@@ -50,6 +51,7 @@ __all__ = [
     "ModelFailed",
     "ModelReply",
     "ModelRequest",
+    "PythonHook",
     "RunRequest",
     "RunResult",
     "ScriptedModel",
@@ -74,6 +76,7 @@ _PLACES: Final = {
     "Model": "models.base.Model",
     "ModelReply": "models.base.ModelReply",
     "ModelRequest": "models.base.ModelRequest",
+    "PythonHook": "guard.hook_config.PythonHook",
     "RunRequest": "app.run.RunRequest",
     "RunResult": "app.run.RunResult",
     "ScriptedModel": "models.scripted.ScriptedModel",

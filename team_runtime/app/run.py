@@ -23,7 +23,7 @@ from team_runtime.board.codec import task_record
 from team_runtime.board.model import CANCELLED, COMPLETED
 from team_runtime.clock import iso
 from team_runtime.config import Settings
-from team_runtime.crossing import Crossing
+from team_runtime.crossing import Crossing, Stopped
 from team_runtime.errors import HookRefused
 from team_runtime.git.repository import Repository
 from team_runtime.guard.base import Permissions
@@ -191,11 +191,15 @@ class _Host:
             workspace.store.folder(folder)
         watching = watch(watched, team.on_file)
         try:
+            workspace.hooks.attach(LEAD, LoopHost(interrupts.before))
             start = await to_thread.run_sync(begin, workspace.hooks, start, is_new)
             ending = await run_team(team, start, self.request.settings.timeout, interrupts)
+            workspace.hooks.detach(LEAD)
             await to_thread.run_sync(end, workspace.hooks, ending)
         except HookRefused as refused:
             ending = Ending("", interrupts.seen > 0, refused)
+        except Stopped:  # before there was a team
+            ending = Ending("", interrupted=True)
         finally:
             watching.close()
             await self.models.close()

@@ -21,6 +21,8 @@ class Field:
     name: str
     there: Callable[[Any, Path], Json] = lambda value, root: value
     back: Callable[[Any], Json] = lambda value: value
+    note: str = ""
+    """What differs beside the name."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,14 @@ _OFFSET: Final = Field(
     "offset",
     there=lambda skipped, root: skipped + 1,
     back=lambda line: max(line - 1, 0) if isinstance(line, int) else line,
+    note="the first line to read, from 1",
 )
 """We count the lines to skip; Claude Code names the first line to read."""
 _TIMEOUT: Final = Field(
     "timeout",
     there=lambda seconds, root: round(_scaled(seconds, 1000)),
     back=lambda milliseconds: _scaled(milliseconds, 0.001),
+    note="milliseconds",
 )
 _TASK_ID: Final = Field("taskId")
 

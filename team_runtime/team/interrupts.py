@@ -9,6 +9,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
+from team_runtime.crossing import Crossing
 from team_runtime.team.team import Team
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -25,6 +26,8 @@ class Interrupts:
         self._leave = leave
         self._patience = patience
         self._team: Team | None = None
+        self.before = Crossing()
+        """For what is done before there is a team; it ends as agents do."""
         self.seen = 0
 
     async def watch(self, *, task_status: TaskStatus[None]) -> None:
@@ -64,6 +67,7 @@ class Interrupts:
         self._force()
 
     def _force(self) -> None:
+        self.before.stop()
         if self._team is not None:
             for member in self._team.members():
                 self._team.force(member.name)

@@ -22,6 +22,7 @@ from team_runtime.app.run import RunRequest, RunResult, run_team_in
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
 from team_runtime.crossing import Bell
+from team_runtime.guard.hook_config import PythonHook
 from team_runtime.models.base import END_TURN, TOOL_USE, ModelReply, ModelRequest, RetryNotice
 from team_runtime.team.team import STOP_SECONDS
 from team_runtime.types import Block, Usage
@@ -218,6 +219,7 @@ def run_team(
     also: Callable[[Event], None] = lambda event: None,
     resume: str | None = None,
     stop_seconds: float = STOP_SECONDS,
+    hooks: Sequence[PythonHook] = (),
     **settings: Any,
 ) -> Ran:
     """Run a team with these scripts to its end. `also` is told of each event as it happens.
@@ -235,6 +237,7 @@ def run_team(
         resume=resume,
         stop_seconds=stop_seconds,
         models={MODEL: model},
+        hooks=hooks,
     )
     ran = Ran(root, run_team_in(request), recorder.events, model.requests)
     for failure in model.failures:
