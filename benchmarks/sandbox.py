@@ -36,11 +36,11 @@ def main() -> None:
     runner = BlockingRunner()
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         folder = Path(name)
-        confining = Confining(Layout(folder), os.environ)
+        Layout(folder).prepare()
 
         def confined(sandbox: Sandbox) -> None:
-            plain = Command(["true"], folder, env, 10)
-            assert runner.run(sandbox.confine(plain, confining.policy(folder))).status == 0
+            confining = Confining(sandbox, Layout(folder), os.environ)
+            assert runner.run(confining.confine(Command(["true"], folder, env, 10))).status == 0
 
         def bare(*argv: str) -> None:
             assert runner.run(Command(argv, folder, env, 10)).status == 0

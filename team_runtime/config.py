@@ -18,7 +18,9 @@ from team_runtime.errors import InputError
 from team_runtime.places import SETTINGS_FILE, user_folder
 
 DEFAULT_MODEL: Final = "anthropic:claude-opus-5-5"
-WORKSPACE_KEYS: Final = frozenset({"model", "deny", "plan_review", "max_turns", "timeout", "name"})
+WORKSPACE_KEYS: Final = frozenset(
+    {"model", "deny", "plan_review", "max_turns", "timeout", "name", "sandbox"}
+)
 """What a workspace's file may set; all of it narrows or is harmless."""
 _LISTS: Final = ("allow", "deny")
 KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -44,6 +46,12 @@ class Settings(BaseModel):
     """Seconds of the whole run."""
     retry_base: float = Field(default=0.5, ge=0)
     """Seconds of the first back-off of a failed model call."""
+    sandbox: Literal["auto", "required", "off"] = "auto"
+    """What confines commands: the best there is, at least something, or nothing."""
+    sandbox_network: bool = False
+    """Whether confined commands may use the network."""
+    sandbox_allows_commands: bool = False
+    """Whether commands need no rule while bubblewrap confines them."""
     hooks: dict[str, Any] = Field(default_factory=dict)
     """Hooks in the form of a settings file's `hooks`; only in the user's own file."""
 
@@ -144,6 +152,8 @@ def _refuse_widening(local: Mapping[str, Any], place: Path) -> None:
                 f"{place}: {key!r} cannot be set by a workspace; use the command line or your own "
                 f"configuration. A workspace may set {', '.join(sorted(WORKSPACE_KEYS))}"
             )
+    if local.get("sandbox", "required") != "required":
+        raise InputError(f'{place}: a workspace can only set sandbox = "required"')
     if str(local.get("model", "")).startswith("scripted:"):
         raise InputError(f"{place}: a workspace cannot choose a scripted model; use --model")
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from team_runtime.clock import Clock, iso
 
 EVENTS: Final[dict[str, str]] = {
-    "run_started": "A process began a run: session, model, permission mode, workspace.",
+    "run_started": "A process began a run: session, model, permission mode, sandbox, workspace.",
     "run_ended": "The run ended: outcome, turns, tokens.",
     "agent_spawned": "An agent exists: role, model, task.",
     "agent_state": "An agent is now working, idle, waiting, stopping or stopped.",

@@ -12,7 +12,7 @@ from typing import Any
 from team_runtime.app.workspace import Workspace
 from team_runtime.clock import SystemClock, SystemEntropy
 from team_runtime.config import Settings
-from team_runtime.guard.base import Permissions, Question, Verdict
+from team_runtime.guard.base import Effect, Permissions, Question, Verdict
 from team_runtime.guard.hook_events import TEAMMATE
 from team_runtime.guard.hook_run import LoopHost
 from team_runtime.guard.hook_sources import NO_FILES, Loaded, OriginRule
@@ -29,7 +29,9 @@ from team_runtime.models.base import Model
 from team_runtime.models.names import SCRIPTED, parse_model
 from team_runtime.models.retry import Patience
 from team_runtime.models.scripted import ScriptedModel
+from team_runtime.process.base import Command
 from team_runtime.process.run import LoopRunner
+from team_runtime.process.sandbox import ConfinedRunner
 from team_runtime.sessions.transcript import Transcript
 from team_runtime.team.member import Member
 from team_runtime.team.plan_tools import RequestPlan, ReviewPlan, SubmitPlan
@@ -55,8 +57,11 @@ TOOL_NAMES = frozenset(
 )  # fmt: skip
 
 
-def make_permissions(settings: Settings, found: Loaded = NO_FILES) -> Permissions:
+def make_permissions(
+    settings: Settings, found: Loaded = NO_FILES, confined: bool = False
+) -> Permissions:
     """The rules in force: of the settings, and of the workspace's files as far as they count.
+    `confined` says whether a sandbox holds all that commands could do.
     Raises `InputError` for one that can match nothing."""
 
     def rules(verdict: Verdict, given: Sequence[str], more: Sequence[OriginRule]) -> list[Rule]:
@@ -68,6 +73,7 @@ def make_permissions(settings: Settings, found: Loaded = NO_FILES) -> Permission
         rules(Verdict.ALLOW, settings.allow, found.allow),
         rules(Verdict.DENY, settings.deny, found.deny),
         rules(Verdict.ASK, (), found.ask),
+        commands_confined=confined and settings.sandbox_allows_commands,
     )
 
 
@@ -127,7 +133,8 @@ class AgentFactory:
         )
         if conversation.epoch == 0:
             identity = Identity(member.name, parts.name, role, member.is_lead)
-            system = system_blocks(identity, str(workspace.root))
+            commands = workspace.confining.told()
+            system = system_blocks(identity, str(workspace.root), commands)
             conversation.begin(model_name, system, [definition(tool) for tool in tools])
         with self._lock:
             self._conversations.append(conversation)
@@ -179,17 +186,22 @@ class AgentFactory:
         self, team: Team, member: Member, tools: list[Tool], hooks: AgentHooks
     ) -> Dispatch:
         name, assignments = member.name, team.parts.assignments
-        runner = LoopRunner(member.crossing)
+        runner, confining = LoopRunner(member.crossing), self._workspace.confining
         environment = {**self._workspace.environment, "TEAM_AGENT": name}
         spill = self._workspace.store.layout.spill / team.parts.session
         seen = Seen()
 
         def context(call_id: str, place: Place) -> ToolContext:
+            changes = place.task_id is not None and assignments.gate(name, Effect.EDIT) is None
+
+            def confined(command: Command) -> Command:
+                return confining.confine(command, changes or command.cwd != place.root)
+
             return ToolContext(
                 agent=name,
                 call_id=call_id,
                 place=place,
-                runner=runner,
+                runner=ConfinedRunner(runner, confined),
                 environment=environment,
                 seen=seen,
                 spill=lambda file, data: self._spill(spill, file, data),

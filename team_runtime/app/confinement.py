@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from team_runtime.git.folders import delete_folder
+from team_runtime.process.base import Command
 from team_runtime.process.hidden import hidden_places, shown_places
-from team_runtime.process.sandbox import Confinement
+from team_runtime.process.sandbox import Confinement, Sandbox
 from team_runtime.store.beneath import PROTECTED
 from team_runtime.store.layout import Layout
 
 
 @dataclass(frozen=True)
 class Confining:
-    """Makes the policy for a command by the folder in which it works."""
+    """Confines each command by the folder in which it works."""
 
+    sandbox: Sandbox
     layout: Layout
     environ: Mapping[str, str]
     """The user's own, which says where secrets are."""
@@ -24,11 +27,15 @@ class Confining:
     """Where git keeps the repository, if there is one."""
     network: bool = False
 
+    def confine(self, command: Command, changes: bool = True) -> Command:
+        """`command` as the sandbox starts it; `changes` says whether it may change its folder."""
+        return self.sandbox.confine(command, self.policy(command.cwd, changes))
+
     def policy(self, folder: Path, changes: bool = True) -> Confinement:
         """For a command in `folder`: the main checkout, a worktree, or a scratch checkout.
 
-        `changes` says whether it may change that folder. Git's directory and the runtime's own
-        files are protected wherever they are, and a worktree's command sees no other worktree.
+        Git's directory and the runtime's own files are protected wherever they are, and a
+        worktree's command sees no other worktree.
         """
         layout, place = self.layout, folder.resolve()
         main = layout.workspace.resolve()
@@ -45,6 +52,22 @@ class Confining:
             network=self.network,
             temporary=layout.temporary,
         )
+
+    def told(self) -> str:
+        """For agents: what holds their commands."""
+        if self.sandbox.layer == "none":
+            return "Commands are not confined; stay in your directory."
+        network = "have the network" if self.network else "have no network"
+        return (
+            "Commands run in a sandbox: without a task they change nothing, with one they write in "
+            f"your directory only, but not in .git; they see no secrets and {network}. Keep "
+            "temporary files in $TMPDIR, and in your directory what the next command needs."
+        )
+
+    def clear(self) -> None:
+        """Delete what commands left in their folder for temporary files, and make it anew."""
+        delete_folder(self.layout.temporary)
+        self.layout.temporary.mkdir(mode=0o700)
 
     @cached_property
     def _secrets(self) -> tuple[Path, ...]:

@@ -18,6 +18,7 @@ from team_runtime.config import KEYS, Settings, endpoint, keys_set, load
 from team_runtime.errors import TeamError
 from team_runtime.git.run import OLDEST, Git
 from team_runtime.models.names import ANTHROPIC, parse_model
+from team_runtime.process.detection import detect, remedy
 from team_runtime.process.environment import scrubbed
 from team_runtime.process.run import BlockingRunner
 from team_runtime.store.layout import Layout
@@ -133,8 +134,13 @@ class _Doctor:
         yield Finding("endpoint", State.OK, url or "the service of Anthropic")
 
     def sandbox(self) -> Iterator[Finding]:
-        hint = "Allow only commands that you would run yourself; what no rule allows is refused."
-        yield Finding("sandbox", State.NOTE, "none: allowed commands have your own rights", hint)
+        setting = load(self.root, self.environ, {}).sandbox
+        found = detect(setting, scrubbed(self.environ))
+        state = State.OK if found.complete else State.NOTE
+        hint = "" if found.complete else remedy()
+        if setting == "off":
+            hint = "It is switched off. Allow only commands that you would run yourself."
+        yield Finding("sandbox", state, found.describe(), hint)
 
     def locks(self) -> Iterator[Finding]:
         team = Layout(self.root).team

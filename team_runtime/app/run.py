@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from anyio import to_thread
 
 from team_runtime.app.agents import AgentFactory, Models, make_permissions
 from team_runtime.app.archive import tasks_of
+from team_runtime.app.confinement import Confining
 from team_runtime.app.hooks import About, begin, end, halting, load_hooks
 from team_runtime.app.listening import Listener
 from team_runtime.app.recovery import Recovery
@@ -115,7 +116,8 @@ def run_team_in(request: RunRequest) -> RunResult:
     plain = Workspace(request.root, request.environ)
     repository = plain.repository
     loaded = load_hooks(request.root, request.environ, request.settings.hooks, request.hooks)
-    permissions = make_permissions(request.settings, loaded)
+    confining = plain.confined_by(request.settings)
+    permissions = make_permissions(request.settings, loaded, confining.sandbox.complete)
     models = Models(request.settings.retry_base, request.pace, request.models)
     models.get(request.settings.model)
     plain.keep_out_of_git()
@@ -124,7 +126,10 @@ def run_team_in(request: RunRequest) -> RunResult:
         hold.note({"session": session})
         presence = RunPresence.start(plain.store, {"session": session, "kind": "team"})
         try:
-            host = _Host(request, session, presence, loaded, permissions, models, repository)
+            confining.clear()
+            host = _Host(
+                request, session, presence, loaded, confining, permissions, models, repository
+            )
             return anyio.run(host.run)
         finally:
             end_left_by([presence.run])
@@ -148,6 +153,7 @@ class _Host:
     session: str
     presence: RunPresence
     loaded: Loaded
+    confining: Confining
     permissions: Permissions
     models: Models
     repository: Repository
@@ -174,7 +180,7 @@ class _Host:
         clock = workspace.store.clock
         began = clock.monotonic()
         self._announce_start(workspace)
-        for text in self.loaded.notices:
+        for text in (*self.loaded.notices, *self._notices()):
             workspace.events.emit("notice", text=text)
         recovery = Recovery(workspace, self.presence)
         claims = await to_thread.run_sync(recovery.run, self.session)
@@ -223,9 +229,15 @@ class _Host:
             session=self.session,
             model=self.request.settings.model,
             permission_mode=self.request.settings.permission_mode,
+            sandbox=self.confining.sandbox.describe(),
             workspace=str(self.request.root),
             resumed=self.request.resume is not None,
         )
+
+    def _notices(self) -> Iterator[str]:
+        sandbox = self.confining.sandbox
+        if self.request.settings.sandbox_allows_commands and not sandbox.complete:
+            yield f"sandbox_allows_commands has no effect, because the sandbox is {sandbox.layer}"
 
     def _workspace(self) -> Workspace:
         """The workspace's services, with programs started from this loop."""
@@ -237,6 +249,7 @@ class _Host:
             self.presence,
         )
         workspace.repository = self.repository.through(workspace.runner)
+        workspace.confining = self.confining
         workspace.events.add(Listener("on_event", self.request.on_event, workspace.events.emit))
         settings = self.request.settings
         about = About(self.request.root, self.session, settings.name, settings.permission_mode)

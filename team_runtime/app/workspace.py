@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from team_runtime.app.confinement import Confining
 from team_runtime.app.hooks import command_hooks
 from team_runtime.board.json_board import JsonBoard
 from team_runtime.bus.maildir import Maildir
@@ -23,9 +24,11 @@ from team_runtime.guard.hook_run import Surroundings, ThreadHost
 from team_runtime.guard.hooks import Hooks
 from team_runtime.plans.store import PlanStore
 from team_runtime.process.base import Runner
+from team_runtime.process.detection import detect
 from team_runtime.process.environment import scrubbed
 from team_runtime.process.orphans import MARK
 from team_runtime.process.run import BlockingRunner
+from team_runtime.process.sandbox import ConfinedRunner
 from team_runtime.sessions.sessions import Sessions
 from team_runtime.store.files import Store
 from team_runtime.store.layout import Layout
@@ -35,6 +38,9 @@ from team_runtime.team.gates import Gates
 from team_runtime.team.landings import Landings
 from team_runtime.team.planning import LEAD, Planning
 from team_runtime.team.work import Work
+
+if TYPE_CHECKING:
+    from team_runtime.config import Settings
 
 COMMAND_RUN: Final = "command"
 """The `run` of events that a command makes outside of any run."""
@@ -121,7 +127,31 @@ class Workspace:
             worktrees: Worktrees | None = self.worktrees
         except (NotARepository, ProgramMissing):
             worktrees = None
-        return Work(self.board, worktrees, self.root, self.runner, self.environment, self.gates)
+        runner = ConfinedRunner(self.runner, lambda command: self.confining.confine(command))
+        return Work(self.board, worktrees, self.root, runner, self.environment, self.gates)
+
+    @cached_property
+    def confining(self) -> Confining:
+        """What confines the checks that a command runs; a run brings its own. Raises `InputError`,
+        `SandboxMissing`."""
+        from team_runtime.config import load
+
+        return self.confined_by(load(self.root, self.environ, {}))
+
+    def confined_by(self, settings: Settings) -> Confining:
+        """What confines commands under `settings`. Raises `SandboxMissing`."""
+        try:
+            common_dir: Path | None = self.repository.tree.common_dir
+        except (NotARepository, ProgramMissing):
+            common_dir = None
+        self.store.folder(self.store.layout.temporary)
+        return Confining(
+            sandbox=detect(settings.sandbox, self.environment),
+            layout=self.store.layout,
+            environ=self.environ,
+            common_dir=common_dir,
+            network=settings.sandbox_network,
+        )
 
     @cached_property
     def hooks(self) -> Hooks:

@@ -18,6 +18,23 @@ _OPTIONS: Final = (
     ),
     click.option("--allow", metavar="RULE", multiple=True, help="Allow, such as 'Bash(npm test)'."),
     click.option("--deny", metavar="RULE", multiple=True, help="Deny; beats every allow."),
+    click.option(
+        "--sandbox",
+        type=click.Choice(["auto", "required", "off"]),
+        help="auto: the best there is; required: run nothing without one; off: your own rights.",
+    ),
+    click.option(
+        "--sandbox-network",
+        is_flag=True,
+        default=None,
+        help="Let commands in the sandbox use the network.",
+    ),
+    click.option(
+        "--sandbox-allows-commands",
+        is_flag=True,
+        default=None,
+        help="Let agents run commands without a rule while bubblewrap confines them.",
+    ),
     click.option("--plan-review", type=click.Choice(["lead", "person"]), help="Who decides plans."),
     click.option(
         "--max-turns", type=click.IntRange(1), metavar="N", help="Model calls of the whole team."

@@ -57,6 +57,7 @@ class JsonStream:
                 "tools": [tool["name"] for tool in entry["tools"]],
                 "cwd": self._started["workspace"],
                 "permission_mode": self._started["permission_mode"],
+                "sandbox": self._started["sandbox"],
             }
         )
 

@@ -49,7 +49,7 @@ def command(
     one more request.
 
     What no rule allows is refused; nobody is asked, but about plans with --plan-review person on a
-    terminal. Commands run with your own rights; there is no sandbox.
+    terminal. Commands run in a sandbox where the machine has one; the first line says which.
     """
     from team_runtime.cli.results import failure_record, result_record
 
@@ -100,7 +100,7 @@ def _watched(shared: Shared, request: RunRequest, output: str) -> RunResult:
 
         def on_event(record: dict[str, Any]) -> None:
             if record["kind"] == "run_started":
-                shared.say(f"session {record['session']}")
+                shared.say(f"session {record['session']} (sandbox {record['sandbox']})")
             on_shown_event(record)
             if record["kind"] == "plan_submitted" and by_person and not can_ask():
                 shared.say(_how_to_decide(record))

@@ -18,7 +18,12 @@ class RulePermissions:
     """Rules and a mode. Adding a deny rule never allows more."""
 
     def __init__(
-        self, mode: str, allow: Sequence[Rule], deny: Sequence[Rule], ask: Sequence[Rule] = ()
+        self,
+        mode: str,
+        allow: Sequence[Rule],
+        deny: Sequence[Rule],
+        ask: Sequence[Rule] = (),
+        commands_confined: bool = False,
     ) -> None:
         if mode not in MODES:
             raise InputError(f"unknown permission mode {mode!r}; modes are {', '.join(MODES)}")
@@ -26,6 +31,7 @@ class RulePermissions:
         self._allow = tuple(allow)
         self._deny = tuple(deny)
         self._ask = tuple(ask)
+        self._commands_confined = commands_confined
 
     def decide(self, question: Question) -> Decision:
         """The verdict with its reason and the rule's origin. Total and pure."""
@@ -70,4 +76,6 @@ class RulePermissions:
             return Decision(Verdict.ASK, "editing the main checkout asks")
         if question.effect is Effect.LAND:
             return Decision(Verdict.ASK, "landing moves your branch, so it asks")
+        if self._commands_confined:
+            return Decision(Verdict.ALLOW, "the sandbox confines commands", origin="sandbox")
         return Decision(Verdict.ASK, "no rule allows this command")

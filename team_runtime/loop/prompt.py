@@ -52,9 +52,10 @@ class Identity:
     is_lead: bool = False
 
 
-def system_blocks(identity: Identity, workspace: str) -> list[str]:
-    """The texts of the system blocks; only the last differs between teammates."""
-    place = f"The repository: {scrub(workspace)}"
+def system_blocks(identity: Identity, workspace: str, commands: str) -> list[str]:
+    """The texts of the system blocks; only the last differs between teammates. `commands` says
+    what holds commands."""
+    place = f"{commands}\n\nThe repository: {scrub(workspace)}"
     if identity.is_lead:
         who = f"You are {identity.name}, the lead of team {identity.team}."
         return [_TEAM, f"{_LEAD}\n\n{place}", who]

@@ -112,18 +112,14 @@ class NoSandbox:
 
 
 class ConfinedRunner:
-    """Runs every program confined, by a policy for the folder in which it works."""
+    """Runs no program that was not confined first."""
 
-    def __init__(
-        self, runner: Runner, sandbox: Sandbox, policy: Callable[[Path], Confinement]
-    ) -> None:
+    def __init__(self, runner: Runner, confine: Callable[[Command], Command]) -> None:
         self._runner = runner
-        self._sandbox = sandbox
-        self._policy = policy
+        self._confine = confine
 
     def run(self, command: Command) -> Completed:
-        confined = self._sandbox.confine(command, self._policy(command.cwd))
-        return self._runner.run(confined)
+        return self._runner.run(self._confine(command))
 
 
 def rewritten(command: Command, argv: list[str], env: Mapping[str, str]) -> Command:

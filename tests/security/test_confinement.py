@@ -25,9 +25,9 @@ def grounds(tmp_path: Path) -> Grounds:
 def sh(grounds: Grounds, script: str, folder: Path, changes: bool = True) -> Completed:
     """A command in `folder`, with the policy that the runtime makes for it."""
     environ = {"HOME": str(grounds.home), "PATH": PATH}
-    confining = Confining(Layout(grounds.main), environ, grounds.git)
+    confining = Confining(bubblewrap(), Layout(grounds.main), environ, grounds.git)
     command = Command(["sh", "-c", script], folder, environ, 30, merge=True)
-    return BlockingRunner().run(bubblewrap().confine(command, confining.policy(folder, changes)))
+    return BlockingRunner().run(confining.confine(command, changes))
 
 
 def test_a_task_in_a_worktree_changes_that_worktree_alone(grounds: Grounds) -> None:
