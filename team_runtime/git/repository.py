@@ -106,6 +106,10 @@ class Repository:
         """Whether commit `a` is contained in commit `b`."""
         return self.git.holds(self.tree, "merge-base", "--is-ancestor", a, b)
 
+    def is_tracked(self, path: str) -> bool:
+        """Whether git knows a file of the user's checkout."""
+        return self.git.holds(self.tree, "ls-files", "--error-unmatch", "--", path)
+
     def changed_paths(self, old: str, new: str) -> list[str]:
         """The paths that differ between two commits or trees."""
         return self.git.items(

@@ -46,10 +46,9 @@ class Landings:
         self._work.gates.land(name, task.id, onto or worktree.target, by)
         check = None
         if task.check is not None:
-            command = task.check
 
             def check(folder: Path) -> None:
-                self._work.run_check(command, folder, f"{name} was not landed", runner)
+                self._work.run_check(task, folder, f"{name} was not landed", runner)
 
         commit = task.result.commit if task.result is not None else None
         return self._landing.land(name, onto, check, commit)

@@ -17,6 +17,7 @@ from team_runtime.board.model import PENDING, Task
 from team_runtime.errors import (
     CheckFailed,
     NotARepository,
+    RefusedError,
     TeamError,
     TransitionRefused,
     WorktreeRefused,
@@ -179,13 +180,15 @@ class Work:
         except TeamError:
             return  # removed meanwhile, which keeps it, or changed by hand: left as it is
 
-    def run_check(
-        self, command: str, folder: Path, what: str, runner: Runner | None = None
-    ) -> None:
-        """Run a check in `folder`. Raises `CheckFailed`, saying `what` did not happen."""
+    def run_check(self, task: Task, folder: Path, what: str, runner: Runner | None = None) -> None:
+        """Run the task's check in `folder`, if it has one. Raises `CheckFailed`, saying `what` did
+        not happen, or `RefusedError` for a check that came with the repository."""
+        if task.check is None:
+            return
+        self._refuse_foreign(task, what)
         ended = (runner or self._runner).run(
             Command(
-                argv=["/bin/sh", "-c", command],
+                argv=["/bin/sh", "-c", task.check],
                 cwd=folder,
                 env=self._environment,
                 timeout=CHECK_SECONDS,
@@ -194,7 +197,7 @@ class Work:
         )
         if ended.status != 0 or ended.timed_out:
             output = cut(decode(ended.stdout), _SHOWN)
-            raise CheckFailed(command=command, status=ended.status, what=what, output=output)
+            raise CheckFailed(command=task.check, status=ended.status, what=what, output=output)
 
     @property
     def worktrees(self) -> Worktrees:
@@ -207,6 +210,14 @@ class Work:
             )
         return self._worktrees
 
+    def _refuse_foreign(self, task: Task, what: str) -> None:
+        """Whoever could write to the repository could have written a task that is tracked in it,
+        and its check would run with the user's rights."""
+        file = f".tasks/{task.id}.json"
+        if self._worktrees is not None and self._worktrees.repository.is_tracked(file):
+            hint = f"look at it, then: git rm --cached {file}"
+            raise RefusedError(f"{what}, because its check came with the repository; {hint}")
+
     def _refuse_marks(self, task: Task) -> None:
         if MERGES not in task.metadata:
             return
@@ -216,10 +227,8 @@ class Work:
             raise TransitionRefused(task.id, "completed", detail)
 
     def _check(self, task: Task, runner: Runner | None) -> None:
-        if task.check is None:
-            return
         folder = self._bound(task)[1] if task.worktree else self._main
-        self.run_check(task.check, folder, f"{task.id} was not completed", runner)
+        self.run_check(task, folder, f"{task.id} was not completed", runner)
 
     def _commit(self, claim: Claim, task: Task, message: str) -> str | None:
         if task.worktree is None:

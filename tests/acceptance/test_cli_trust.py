@@ -141,13 +141,13 @@ def test_once_trusted_its_hooks_run_and_its_rules_count(root: Path) -> None:
     assert not (root.parent / "ran").exists()
 
 
-def test_a_script_that_an_agent_rewrites_in_the_run_is_not_run(root: Path) -> None:
+def test_a_script_that_is_rewritten_while_a_team_runs_is_not_run(root: Path) -> None:
     put(root, "check.sh", "exit 0\n")
     put(root, SETTINGS, {"hooks": table("PreToolUse", shell("sh check.sh"), matcher="Bash")})
     team(["trust", "--yes"], root, team_environment(root.parent))
 
     def lead(seen: Any) -> Any:
-        yield [call("bash", command=f"echo 'touch {root.parent}/ran' > check.sh")]
+        yield lambda: put(root, "check.sh", f"touch {root.parent}/ran\n")
         yield [call("bash", command="echo here")]
         assert "check.sh has changed since the workspace was trusted" in seen.text
         yield "Done."
@@ -205,6 +205,28 @@ def test_programs_in_git_settings_are_named(root: Path) -> None:
         "hooks/reference-transaction",
     }
     assert not (root.parent / "ran").exists()
+
+
+def test_a_check_that_came_with_the_repository_is_not_run(root: Path) -> None:
+    task = {"v": 1, "id": "task_1", "subject": "x", "status": "pending", "check": "touch ran"}
+    put(root, ".tasks/task_1.json", task)
+    git(root, "add", ".tasks")
+    git(root, "commit", "--quiet", "--message=A task")
+
+    def lead(seen: Any) -> Any:
+        yield [call("claim_task", task_id="task_1")]
+        yield [call("complete_task", task_id="task_1")]
+        assert "its check came with the repository; look at it, then: git rm" in seen.text
+        yield "Done."
+        yield "Done."
+
+    run_team(root, {"lead": lead})
+    assert not (root / "ran").exists()
+    git(root, "rm", "--quiet", "--cached", ".tasks/task_1.json")
+    environ = team_environment(root.parent)
+    assert team(["tasks", "claim", "task_1", "--as", "ann"], root, environ).returncode == 0
+    assert team(["tasks", "complete", "task_1"], root, environ).returncode == 0
+    assert (root / "ran").exists()
 
 
 @pytest.mark.parametrize(
