@@ -115,8 +115,8 @@ def begin(hooks: Hooks, start: Start, is_new: bool) -> Start:
     has not begun before. Raises `HookRefused`."""
     source = "startup" if is_new else "resume"
     opened = hooks.fire(SESSION_START, Occasion(LEAD, {"source": source}, source))
-    if opened.halted:
-        raise HookRefused(event=SESSION_START, reason=opened.reason or "it gave no reason")
+    if opened.halt is not None:
+        raise HookRefused(event=SESSION_START, reason=opened.halt)
     context = shown(SESSION_START, opened.context)
     if is_new:
         start = replace(start, request=_submitted(hooks, start.request, context))
@@ -146,10 +146,10 @@ def halting(team: Team) -> Callable[[str, str], None]:
     """What it means that a hook says `continue: false`."""
 
     def halt(agent: str, reason: str) -> None:
-        if agent in team.names() and agent != LEAD:
-            team.ask_to_stop(agent, f"a hook stopped it: {reason}")
-        else:
+        if agent == LEAD:
             text = f"a hook ended the run: {reason}"
             team.stop(text, RefusedError(text))
+        elif agent in team.names():
+            team.ask_to_stop(agent, f"a hook stopped it: {reason}")
 
     return halt

@@ -57,6 +57,6 @@ def show(shared: Shared, **given: Any) -> None:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, list):
+    if isinstance(value, list | dict):
         return ", ".join(map(one_line, value)) or "–"
     return "–" if value is None else one_line(str(value))

@@ -40,8 +40,8 @@ class Outcome:
     removed: frozenset[str] = frozenset()
     """Fields of the input that are gone."""
     context: str = ""
-    halted: bool = False
-    """Whether the agent was told to stop."""
+    halt: str | None = None
+    """Why the agent was told to stop, when it was."""
 
     @property
     def blocked(self) -> bool:
@@ -191,8 +191,9 @@ class Hooks:
         reasons = [answer.reason for answer in answers if answer.verdict is verdict is not None]
         changed, removed = self._rewritten(hooks, answers, occasion)
         halts = [answer.halt for answer in answers if answer.halt is not None]
-        if halts:
-            self.halt(occasion.agent or "", "; ".join(halts))
+        halt = "; ".join(halts) if halts else None
+        if halt is not None:
+            self.halt(occasion.agent or "", halt)
             if event.gates:
                 verdict, reasons = Verdict.DENY, halts
         return Outcome(
@@ -201,7 +202,7 @@ class Hooks:
             changed=changed,
             removed=removed,
             context="\n".join(answer.context for answer in answers if answer.context),
-            halted=bool(halts),
+            halt=halt,
         )
 
     def _rewritten(

@@ -82,7 +82,7 @@ class AgentHooks:
         if self.is_lead:
             payload["background_tasks"] = list(background)
         outcome = self._fire(event, payload)
-        if not outcome.blocked or outcome.halted:
+        if not outcome.blocked or outcome.halt is not None:
             return None
         if times >= BLOCKS_IN_A_ROW:
             kept = f"hooks kept {self.agent} from ending its turn {times} times in a row"

@@ -408,6 +408,20 @@ def test_continue_false_stops_the_agent_and_the_lead_stops_the_run(root: Path, a
         assert ran.task().attempts[-1].note == "a hook stopped it: enough"
 
 
+def test_a_hook_may_refuse_the_whole_run_at_its_start(root: Path) -> None:
+    log = Log(SessionStart=[{"continue": False, "stopReason": "not on a Sunday"}])
+    ran = run_team(root, alone(), hooks=log.hooks())
+    assert ran.result.exit_code == 4
+    assert "A SessionStart hook refused: not on a Sunday" in str(ran.result.ending.error)
+    assert ran.turns("lead") == 0
+
+
+def test_who_has_ended_cannot_be_stopped_and_the_run_goes_on(root: Path) -> None:
+    log = Log(SubagentStop=[{"continue": False}])
+    ran = run_team(root, pair(), hooks=log.hooks("SubagentStop"))
+    assert (ran.result.exit_code, len(log.seen)) == (0, 1)
+
+
 # Before tasks, plans and worktrees change
 
 

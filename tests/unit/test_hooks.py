@@ -171,7 +171,11 @@ def test_halting_tells_who_and_why_and_blocks_a_gate(tmp_path: Path) -> None:
     hooks.halt = lambda agent, reason: halted.append((agent, reason))
     outcome = fire(hooks)
     assert halted == [("anna", "out of budget")]
-    assert (outcome.blocked, outcome.halted, outcome.reason) == (True, True, "out of budget")
+    assert (outcome.blocked, outcome.halt, outcome.reason) == (
+        True,
+        "out of budget",
+        "out of budget",
+    )
 
 
 def test_a_gate_that_is_refused_is_an_error_that_names_the_reason(tmp_path: Path) -> None:
