@@ -47,8 +47,14 @@ def command(shared: Shared, folder: str | None, pace: float | None, interactive:
     view = make_view(SystemClock(), shared.color, live)
     shared.say("The models' replies are scripted. Everything else is real: the repository, the")
     shared.say("worktrees, the agents' threads, the edits, the tests, the commits, the landing.")
-    shared.say(f"\nRequest: {REQUEST}\nRepository: {target}\n")
-    with view.showing(), reviewed(view, target, interactive) as on_event:
+    shared.say(f"\nRequest: {REQUEST}\nRepository: {target}")
+    with view.showing(), reviewed(view, target, interactive) as on_shown_event:
+
+        def on_event(record: dict[str, Any]) -> None:
+            if record["kind"] == "run_started":
+                shared.say(f"Sandbox: {record['sandbox']}\n")
+            on_shown_event(record)
+
         result = run_demo(
             target,
             os.environ,
