@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -57,20 +58,22 @@ class Confinement:
 
     def places(self) -> dict[Path, Access]:
         """The named paths that change something, without links, parents first."""
-        named: dict[Path, Access] = {}
+        named: dict[str, Access] = {}
+        folders: dict[str, str] = {}
         for access, paths in (
             (Access.WRITE, self.writable),
             (Access.READ, self.readable),
             (Access.HIDDEN, self.hidden),
         ):
-            for place in filter(None, map(_existing, dict.fromkeys(paths))):
-                named[place] = max(access, named.get(place, access))
-        found: dict[Path, Access] = {}
-        for place in sorted(named, key=lambda path: len(path.parts)):
-            above = next((found[over] for over in place.parents if over in found), Access.READ)
-            if named[place] is not above:
+            for path in paths:
+                place = _real(str(path), folders)
+                if place is not None:
+                    named[place] = max(access, named.get(place, access))
+        found: dict[str, Access] = {}
+        for place in sorted(named, key=lambda path: path.count("/")):
+            if named[place] is not _nearest(place, found):
                 found[place] = named[place]
-        return found
+        return {Path(place): access for place, access in found.items()}
 
 
 class Sandbox(Protocol):
@@ -127,6 +130,27 @@ def rewritten(command: Command, argv: list[str], env: Mapping[str, str]) -> Comm
     return replace(command, argv=argv, env={**command.env, **QUIET_GIT, **env})
 
 
-def _existing(path: Path) -> Path | None:
-    """The path without links; `None` when it is not there, not ours to see, or a loop of links."""
-    return Path(os.path.realpath(path)) if os.path.exists(path) else None  # noqa: PTH110, faster
+def _nearest(place: str, named: Mapping[str, Access]) -> Access:
+    """What holds for `place` because of a folder above it."""
+    while place != "/":
+        place = place.rpartition("/")[0] or "/"
+        if place in named:
+            return named[place]
+    return Access.READ
+
+
+def _real(path: str, folders: dict[str, str]) -> str | None:
+    """The path without links; `None` when it is not there, not ours to see, or a loop of links.
+
+    `folders` remembers folders: this is done for some eighty paths before every command.
+    """
+    try:
+        is_link = stat.S_ISLNK(os.lstat(path).st_mode)
+    except OSError:
+        return None
+    folder, _, name = path.rpartition("/")
+    if is_link or name in ("", "..") or not folder:
+        return os.path.realpath(path) if os.path.exists(path) else None  # noqa: PTH110
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    return f"{folders[folder].rstrip('/')}/{name}"
