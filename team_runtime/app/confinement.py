@@ -67,7 +67,7 @@ class Confining:
     def clear(self) -> None:
         """Delete what commands left in their folder for temporary files, and make it anew."""
         delete_folder(self.layout.temporary)
-        self.layout.temporary.mkdir(mode=0o700)
+        self.layout.temporary.mkdir(mode=0o700, exist_ok=True)
 
     @cached_property
     def _secrets(self) -> tuple[Path, ...]:

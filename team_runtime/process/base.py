@@ -27,7 +27,8 @@ class Command:
     merge: bool = False
     """Whether stderr goes into the same stream as stdout, in the order written."""
     attached: bytes = b""
-    """What the program can read from one more descriptor, which is at its beginning."""
+    """What the program can read from one more descriptor; no more than a pipe can be made to hold
+    (1 MiB on Linux)."""
 
 
 @dataclass(frozen=True)

@@ -70,15 +70,7 @@ class Bubblewrap:
 
     def _limited(self, limits: Limits) -> list[str]:
         """Set inside, where the kernel counts the processes of this command alone."""
-        given = [
-            f"--{name}={value}"
-            for name, value in (
-                ("nproc", limits.processes),
-                ("fsize", limits.file_bytes),
-                ("as", limits.address_space),
-            )
-            if value is not None
-        ]
+        given = [f"--{name}={value}" for name, value in limits.given().items()]
         return [self.limiter, *given, "--"] if self.limiter and given else []
 
 

@@ -103,8 +103,7 @@ def version() -> int:
 def _limits(limits: Limits) -> dict[str, int]:
     """Processes are not among them: outside a user namespace the kernel counts all of the
     user's."""
-    given = {"RLIMIT_FSIZE": limits.file_bytes, "RLIMIT_AS": limits.address_space}
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in limits.given().items() if name != "nproc"}
 
 
 def _rules(policy: Confinement) -> Iterator[tuple[Path, int]]:

@@ -51,7 +51,7 @@ def _give_up(orders: dict[str, Any]) -> None:
     _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     _control(_NO_NEW_PRIVILEGES, 1)
     for name, value in orders["limits"].items():
-        resource.setrlimit(getattr(resource, name), (value, value))
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name.upper()}"), (value, value))
     _restrict_paths(orders)
     _drop_capabilities()
     if orders["filter"]:

@@ -8,6 +8,8 @@ its process group, and then read for a moment what is still on its way.
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import selectors
 import signal
@@ -32,6 +34,8 @@ GRACE: Final = 1.0
 DRAIN: Final = 0.2
 """Seconds in which output may still arrive once the program has ended."""
 _TICK: Final = 0.01
+_PIPE: Final = 2**14
+"""Bytes that a pipe holds everywhere."""
 _monotonic: Final = SystemClock().monotonic
 
 
@@ -144,11 +148,13 @@ def _pipes(command: Command) -> Iterator[_Pipes]:
     with contextlib.ExitStack() as stack:
         stdin: IO[bytes] | int = subprocess.DEVNULL
         if command.input:
-            stdin = stack.enter_context(_holding(command.input))
+            stdin = stack.enter_context(tempfile.TemporaryFile())
+            stdin.write(command.input)
+            stdin.seek(0)
         argv = list(command.argv)
         attached: tuple[int, ...] = ()
         if command.attached:
-            number = stack.enter_context(_holding(command.attached)).fileno()
+            number = stack.enter_context(_filled_pipe(command.attached))
             argv = [str(number) if part == ATTACHED else part for part in argv]
             attached = (number,)
         out = Output(command.keep)
@@ -161,12 +167,19 @@ def _pipes(command: Command) -> Iterator[_Pipes]:
 
 
 @contextmanager
-def _holding(data: bytes) -> Iterator[IO[bytes]]:
-    """An unnamed file with this content, at its beginning."""
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        file.seek(0)
-        yield file
+def _filled_pipe(data: bytes) -> Iterator[int]:
+    """The end to read of a pipe that holds `data`: it needs no disk, which may be full."""
+    reader, writer = os.pipe()
+    try:
+        with os.fdopen(writer, "wb", buffering=0) as end:
+            if len(data) > _PIPE:
+                fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, len(data))
+            os.set_blocking(writer, False)
+            if end.write(data) != len(data):
+                raise OSError(errno.E2BIG, "more is attached than a pipe holds")
+        yield reader
+    finally:
+        os.close(reader)
 
 
 @contextmanager

@@ -38,6 +38,22 @@ class Limits:
     address_space: int | None = None
     """Bytes for each process. Some runtimes reserve far more than they use."""
 
+    def given(self) -> dict[str, int]:
+        """Those that there are, by the system's names for them. None is over what this process has
+        itself: nobody may raise that."""
+        import resource
+
+        found: dict[str, int] = {}
+        for name, number, value in (
+            ("nproc", resource.RLIMIT_NPROC, self.processes),
+            ("fsize", resource.RLIMIT_FSIZE, self.file_bytes),
+            ("as", resource.RLIMIT_AS, self.address_space),
+        ):
+            most = resource.getrlimit(number)[1]
+            if value is not None:
+                found[name] = value if most == resource.RLIM_INFINITY else min(value, most)
+        return found
+
 
 @dataclass(frozen=True)
 class Confinement:
