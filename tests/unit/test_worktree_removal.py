@@ -296,7 +296,7 @@ class TestSafety:
         team.worktrees.registry.change("auth", lambda r: replace(r, path=team.root / where))
         before = content(team.root / ".git/refs"), content(other.path)
         for discard in (False, True):
-            with pytest.raises(WorktreeRefused, match="copied or moved|is not inside"):
+            with pytest.raises(WorktreeRefused, match=r"copied or moved|is not inside"):
                 team.worktrees.remove("auth", discard)
         assert (content(team.root / ".git/refs"), content(other.path)) == before
         assert (team.root / "a.txt").exists()
