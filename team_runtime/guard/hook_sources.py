@@ -27,6 +27,7 @@ from team_runtime.guard.hook_config import (
     parse_hooks,
     python_hooks,
 )
+from team_runtime.guard.rules import is_about_absent
 from team_runtime.guard.trust import HOOK, RULE, Survey, survey
 from team_runtime.types import Json
 
@@ -93,6 +94,7 @@ def load(
         notices.append(f"no hooks are run: {off} says disableAllHooks")
     if not trusted:
         notices.append(_untrusted(found))
+    notices += _without_effect(workspace)
     hooks = [] if off else [*of_user.hooks, *of_workspace.hooks]
     return Loaded(
         hooks=(*python_hooks(brought, tools), *hooks),
@@ -142,7 +144,21 @@ def _rules(files: Sequence[ClaudeSettings], key: str) -> tuple[OriginRule, ...]:
         OriginRule(rule, str(settings.path))
         for settings in files
         for rule in getattr(settings, key)
+        if not is_about_absent(rule)
     )
+
+
+def _without_effect(files: Sequence[ClaudeSettings]) -> list[str]:
+    """Tells which rules are about tools that no agent has here."""
+    rules = [
+        rule
+        for settings in files
+        for rule in (*settings.allow, *settings.ask, *settings.deny)
+        if is_about_absent(rule)
+    ]
+    if not rules:
+        return []
+    return [f"rules about tools that no agent has here say nothing: {', '.join(sorted(rules))}"]
 
 
 def _untrusted(found: Survey) -> str:

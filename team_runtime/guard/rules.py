@@ -24,8 +24,27 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "Write": ("edit_file", "write_file"),
     "Glob": ("glob",),
     "Grep": ("grep",),
+    "Agent": ("spawn_teammate",),
+    "ExitPlanMode": ("submit_plan",),
+    "Task": ("spawn_teammate",),
+    "ListAgents": ("list_teammates",),
+    "SendMessage": ("send_message",),
+    "TaskCreate": ("create_task",),
+    "TaskGet": ("get_task",),
+    "TaskList": ("list_tasks",),
+    "TaskUpdate": ("claim_task", "complete_task", "update_task"),
+    "TodoWrite": ("todo_write",),
 }
 """The names that users of Claude Code know, and our tools that each one means."""
+ABSENT: Final = frozenset(
+    (
+        *("AskUserQuestion", "BashOutput", "CronCreate", "CronDelete", "CronList", "KillShell"),
+        *("EnterPlanMode", "EnterWorktree", "ExitWorktree", "LS", "LSP"),
+        *("Monitor", "NotebookEdit", "NotebookRead", "ScheduleWakeup", "Skill", "SlashCommand"),
+        *("TaskOutput", "TaskStop", "ToolSearch", "WebFetch", "WebSearch", "Workflow"),
+    )
+)
+"""Tools of Claude Code that no agent has here: a rule about one of them changes nothing."""
 _RULE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\((.*)\))?", re.DOTALL)
 _STAR: Final = "\ua66e"
 """Stands for `*` while a pattern is read as shell text: a letter, so that it can be in a word."""
@@ -84,6 +103,13 @@ class Rule:
     origin: str
     tools: tuple[str, ...]
     pattern: Pattern | None
+
+
+def is_about_absent(text: str) -> bool:
+    """Whether a rule of a file that was written for Claude Code is about a tool that no agent has
+    here, so that leaving it out allows nothing and denies nothing."""
+    name = text.strip().partition("(")[0]
+    return name in ABSENT or name.startswith("mcp__")
 
 
 def parse(text: str, verdict: Verdict, origin: str, tools: frozenset[str]) -> Rule:
