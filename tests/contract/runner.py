@@ -80,8 +80,7 @@ class RunnerContract:
         def ended(*argv: str) -> Completed:
             return runner.run(Command(argv, tmp_path, ENV, 30, attached=b"data"))
 
-        for _ in range(2):  # each time from the beginning
-            assert ended("sh", "-c", "cat /dev/fd/$0", ATTACHED) == Completed(0, b"data", b"")
+        assert ended("sh", "-c", "cat /dev/fd/$0", ATTACHED) == Completed(0, b"data", b"")
         assert len(ended("ls", "/proc/self/fd").stdout.split()) == 5  # with that of the folder
 
     def test_input_is_given_and_otherwise_empty(self, runner: Runner, tmp_path: Path) -> None:

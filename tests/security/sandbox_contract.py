@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import signal
 import socket
 import subprocess
@@ -261,6 +262,16 @@ print(b.recv(10))
     def test_no_address_space_over_the_limit(self, cell: Cell) -> None:
         limits = Limits(address_space=512 * 2**20)
         assert b"MemoryError" in cell.python("bytearray(2**30)", limits=limits).stdout
+
+    def test_no_limit_is_raised_over_that_of_the_runtime(self, cell: Cell) -> None:
+        """Nobody may raise one, so to try would keep every command from starting."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        own = Limits(file_bytes=2**40)
+        assert cell.sh("true", limits=own).status == 0
+        told = cell.sh("ulimit -H -f", limits=own).stdout.decode().strip()
+        expected = min(2**40, hard) if hard != resource.RLIM_INFINITY else 2**40
+        assert int(told) * 512 == expected
+        assert resource.getrlimit(resource.RLIMIT_FSIZE) == (soft, hard)
 
     def test_it_says_what_it_is(self, sandbox: Sandbox) -> None:
         assert sandbox.describe().startswith(f"{sandbox.layer}: ")
