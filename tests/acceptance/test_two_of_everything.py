@@ -23,7 +23,7 @@ from tests.support.kills import (
     prove_transcripts,
 )
 
-RACERS = Path(__file__).parents[1] / "support" / "racer.py"
+ROOT = Path(__file__).parents[2]
 ALLOW = ("--allow", "Bash(python3 wait.py *)", "--allow", "land_worktree")
 
 
@@ -73,7 +73,8 @@ def test_a_second_run_is_refused_and_names_the_first(working: Interrupted) -> No
 def test_of_two_runs_that_start_at_the_same_instant_one_is_refused(root: Path) -> None:
     racers = [
         subprocess.Popen(
-            [sys.executable, str(RACERS), str(root), "20"],
+            [sys.executable, "-m", "tests.support.racer", str(root), "20"],
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
