@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import resource
+import shutil
 import signal
 import socket
 import threading
@@ -189,12 +190,21 @@ def test_no_swapped_link_leads_out(root: Path) -> None:
     (root / "trap").symlink_to("../outside")
     stop = threading.Event()
 
+    def become_bait(name: str) -> None:
+        while True:
+            try:
+                (root / name).rename(root / "bait")
+            except OSError:  # a write found no folder there and made one
+                shutil.rmtree(root / "bait", ignore_errors=True)
+            else:
+                return
+
     def swap() -> None:
         while not stop.is_set():
             (root / "bait").rename(root / "spare")
-            (root / "trap").rename(root / "bait")
+            become_bait("trap")
             (root / "bait").rename(root / "trap")
-            (root / "spare").rename(root / "bait")
+            become_bait("spare")
 
     thread = threading.Thread(target=swap)
     thread.start()
