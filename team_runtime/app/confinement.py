@@ -53,9 +53,14 @@ class Confining:
             temporary=layout.temporary,
         )
 
+    @property
+    def holds(self) -> bool:
+        """Whether there is a sandbox at all."""
+        return self.sandbox.layer != "none"
+
     def told(self) -> str:
         """For agents: what holds their commands."""
-        if self.sandbox.layer == "none":
+        if not self.holds:
             return "Commands are not confined; stay in your directory."
         network = "have the network" if self.network else "have no network"
         return (

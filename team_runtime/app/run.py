@@ -266,7 +266,11 @@ class _Host:
     def _team(self, workspace: Workspace, factory: AgentFactory) -> Team:
         settings = self.request.settings
         assignments = Assignments(
-            workspace.board, workspace.work, workspace.plans, self.request.root
+            workspace.board,
+            workspace.work,
+            workspace.plans,
+            self.request.root,
+            confined=self.confining.holds,
         )
         parts = Parts(
             name=settings.name,

@@ -45,7 +45,11 @@ class Assignment:
 class Assignments:
     """The assignments of one team. Safe to use from all agents' threads."""
 
-    def __init__(self, board: Board, work: Work, plans: PlanStore, main: Path) -> None:
+    def __init__(
+        self, board: Board, work: Work, plans: PlanStore, main: Path, confined: bool = False
+    ) -> None:
+        """`confined` says that commands of an agent without a task can change nothing."""
+        self._needs_task = {Effect.EDIT} if confined else {Effect.EDIT, Effect.COMMAND}
         self._board = board
         self._work = work
         self._plans = plans
@@ -121,7 +125,7 @@ class Assignments:
         """Why the agent may change nothing (in this way) now, or `None`."""
         with self._lock:
             held = self._held.get(agent)
-            if held is None and effect is Effect.EDIT and agent != LEAD:
+            if held is None and effect in self._needs_task and agent != LEAD:
                 return "you have no task, so you can only read: claim one with claim_task first."
             needed = agent in self._needs_plan or (held is not None and held.task.plan_required)
         gate = self._plans.gate(agent, *self.plan_key(agent))
