@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from team_runtime.app.workspace import Workspace
 from team_runtime.clock import SystemClock, SystemEntropy
@@ -47,14 +47,16 @@ from team_runtime.tools.shell import Bash
 from team_runtime.tools.todo import TodoWrite
 from team_runtime.types import Usage
 
-TOOL_NAMES = frozenset(
-    tool.name
+EFFECTS: Final[Mapping[str, Effect]] = {
+    tool.name: tool.effect
     for tool in (
         Bash, ReadFile, WriteFile, EditFile, Glob, Grep, TodoWrite, CreateTask, ListTasks, GetTask,
         ClaimTask, CompleteTask, UpdateTask, SpawnTeammate, ListTeammates, SendMessage,
         RequestShutdown, RequestPlan, SubmitPlan, ReviewPlan, CreateWorktree, LandWorktree,
     )
-)  # fmt: skip
+}  # fmt: skip
+"""Every tool there is, and what kind of thing it does."""
+TOOL_NAMES: Final = frozenset(EFFECTS)
 
 
 def make_permissions(

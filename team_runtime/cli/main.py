@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "status": ("team_runtime.cli.status", "Who does what, right now."),
     "trust": ("team_runtime.cli.trust", "Let this workspace's own hooks and rules count."),
     "config": ("team_runtime.cli.config", "The settings in force."),
+    "permissions": ("team_runtime.cli.permissions", "What the rules say about a call."),
     "doctor": ("team_runtime.cli.doctor", "What is missing here, and how to fix it."),
 }
 INTERRUPTED: Final = 130

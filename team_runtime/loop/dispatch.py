@@ -130,7 +130,7 @@ class Dispatch:
             return self._blocked(call, told.reason)
         if told.changed or told.removed:
             input = _validated(tool, call.input)
-        questions = _questions(tool, call.input, place)
+        questions = questions_about(tool.name, tool.effect, call.input, place)
         refusal = self._refusal(tool, questions, call, told)
         if refusal is not None:
             return _error(call, refusal)
@@ -231,18 +231,18 @@ def _validated(tool: Tool, input: Json) -> Any:
         raise ToolFailure(f"{tool.name}: {'; '.join(faults[:5])}.") from error
 
 
-def _questions(tool: Tool, input: Json, place: Place) -> list[Question]:
+def questions_about(tool: str, effect: Effect, input: Json, place: Place) -> list[Question]:
     """What the permission check is asked: about the path as it was named and, where links lead
     elsewhere, about the one they lead to. Raises `ToolFailure` for a path that cannot be."""
-    question = Question(tool.name, tool.effect, input, None, place.in_task)
-    if tool.effect not in (Effect.READ, Effect.EDIT):
+    question = Question(tool, effect, input, None, place.in_task)
+    if effect not in (Effect.READ, Effect.EDIT):
         return [question]
     named = input.get("path") or "."
     with explained(named, place.root):
         try:
             paths = dict.fromkeys([relative(place.root, named), Beneath(place.root).resolve(named)])
         except OutsideRoot:
-            if tool.effect is Effect.EDIT:
+            if effect is Effect.EDIT:
                 raise
             return [question]  # the tool knows whether it may be read all the same
     return [_about(question, path) for path in paths]
