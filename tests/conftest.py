@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 NO_SKIP = "TEAM_TESTS_NO_SKIP"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let signals end what the tests start, also where whoever started the tests ignores them, as
+    `nohup` does: an ignored signal stays ignored in every child."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
