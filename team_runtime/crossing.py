@@ -7,12 +7,13 @@ inside a cancel scope that the agent owns.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, TypeVarTuple
 
 import anyio
 from anyio import from_thread
-from anyio.lowlevel import EventLoopToken, current_token
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -71,25 +72,19 @@ class Crossing:
 
 
 class Bell:
-    """Wakes one waiting coroutine from any thread. A ring before the wait is kept, never lost."""
+    """Wakes one waiting coroutine from any thread. A ring before the wait is kept, never lost.
+
+    Ringing never waits for the loop: whoever rings may be a thread that the loop is waiting for.
+    """
 
     def __init__(self) -> None:
         self._event = anyio.Event()
-        self._token: EventLoopToken = current_token()
+        self._loop = asyncio.get_running_loop()
 
     def ring(self) -> None:
         """Wake the waiter, from any thread. Does nothing once the loop is gone."""
-        try:
-            on_loop = current_token() is self._token or current_token() == self._token
-        except anyio.NoEventLoopError:
-            on_loop = False
-        if on_loop:
-            self._event.set()
-            return
-        try:
-            from_thread.run_sync(self._set, token=self._token)
-        except anyio.RunFinishedError:
-            return
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._set)
 
     def _set(self) -> None:
         self._event.set()
