@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,11 @@ OLDEST: Final = (2, 38)
 TIMEOUT: Final = 900.0
 """Seconds; enough to check out a very large repository."""
 _KEEP: Final = 256 * 2**20
+_LOCKED: Final = b"index.lock': File exists"
+"""What git says, having done nothing, while another git looks at the same checkout: an editor or a
+prompt that shows the status does so all the time."""
+_LOCKED_DELAYS: Final = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+"""Seconds to wait before each new try."""
 _SETTINGS: Final = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -91,16 +97,20 @@ class Git:
             (tree.work_tree, tree.environment()) if isinstance(tree, Tree) else (tree, {})
         )
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-        completed = self.runner.run(
-            Command(
-                argv=[self.program, *settings, *arguments],
-                cwd=place,
-                env={**self.env, **_ENVIRONMENT, **named, **(env or {})},
-                timeout=TIMEOUT,
-                input=input,
-                keep=_KEEP,
-            )
+        command = Command(
+            argv=[self.program, *settings, *arguments],
+            cwd=place,
+            env={**self.env, **_ENVIRONMENT, **named, **(env or {})},
+            timeout=TIMEOUT,
+            input=input,
+            keep=_KEEP,
         )
+        completed = self.runner.run(command)
+        for seconds in _LOCKED_DELAYS:
+            if completed.status in allowed or _LOCKED not in completed.stderr:
+                break
+            time.sleep(seconds)
+            completed = self.runner.run(command)
         self._judge(arguments, completed, allowed)
         return completed
 

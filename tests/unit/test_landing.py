@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -250,6 +251,17 @@ class TestBlocked:
         team.landing.land("auth")
         assert git(team.root, "status", "--porcelain", "--ignored") == before
         assert (team.root / "b.txt").read_text() == "mine"
+
+    def test_a_landing_waits_while_another_git_looks_at_the_checkout(self, team: Team) -> None:
+        team.work("auth", a_txt="2")
+        lock = team.root / ".git/index.lock"
+        lock.write_text("")
+        other_git_ends = threading.Timer(0.1, lock.unlink)
+        other_git_ends.start()
+        team.landing.land("auth")
+        other_git_ends.join()
+        assert (team.root / "a.txt").read_text() == "2"
+        assert git(team.root, "status", "--porcelain") == ""
 
     def test_a_file_in_the_index_lock_is_not_ours_to_remove(self, team: Team) -> None:
         team.work("auth", a_txt="2")
