@@ -30,10 +30,6 @@ class Crossing:
         self._stopped = False
         self._scopes: set[anyio.CancelScope] = set()
 
-    @property
-    def stopped(self) -> bool:
-        return self._stopped
-
     def wait(self, func: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
         """Run `func(*args)` on the loop and return its result.
 

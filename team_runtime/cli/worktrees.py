@@ -77,7 +77,9 @@ def land(shared: Shared, names: tuple[str, ...], onto: str | None) -> int:
         rows.append(
             {"name": name, "commit": landed.commit, "merge": landed.merge, "target": landed.target}
         )
-        lines.append(f"{name} landed on {landed.target} as {landed.merge[:12]}")
+        lines.append(
+            f"{name} landed on {landed.target} as {landed.merge[:12]}{for_terminal(landed.remark)}"
+        )
     shared.answer(rows, lines)
     return worst
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from team_runtime.errors import RecordBroken, WorktreeRefused
-from team_runtime.git.run import Tree
+from team_runtime.git.run import Tree, name_all
 from team_runtime.store.files import Store
 from team_runtime.store.layout import check_worktree_name
 from team_runtime.store.records import Fields, decode_record, encode_record
@@ -35,6 +35,13 @@ class Landed:
     at: str
     left_behind: tuple[str, ...] = ()
     """Paths that were not committed in the worktree, so that they are not in the landing."""
+
+    @property
+    def remark(self) -> str:
+        """What a person or an agent should know about what did not land; mostly empty."""
+        if not self.left_behind:
+            return ""
+        return f"; not in it, because it was not committed: {name_all(list(self.left_behind))}"
 
 
 @dataclass(frozen=True)

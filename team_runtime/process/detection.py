@@ -19,7 +19,6 @@ from team_runtime.process.sandbox import Confinement, NoSandbox, Sandbox
 from team_runtime.text import decode, one_line
 
 Setting = Literal["auto", "required", "off"]
-AUTO: Final = "auto"
 REQUIRED: Final = "required"
 OFF: Final = "off"
 

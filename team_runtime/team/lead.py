@@ -23,7 +23,6 @@ class Lead:
     agent: Agent
     text: str = ""
     error: TeamError | None = None
-    stopped: bool = False
     _settling: Settling = field(init=False)
 
     def __post_init__(self) -> None:
@@ -45,7 +44,7 @@ class Lead:
                 if not self._next():
                     return
         except (TurnBreak, Stopped, LimitReached):
-            self.stopped = True
+            return  # the team knows who asked it to stop, and why
         except TeamError as error:
             self.error = error
         except Exception as error:

@@ -16,7 +16,6 @@ from team_runtime.team.gates import Gates
 
 PERSON: Final = "person"
 LEAD: Final = "lead"
-REVIEWERS: Final = (LEAD, PERSON)
 
 
 class Planning:

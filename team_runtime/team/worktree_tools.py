@@ -64,4 +64,4 @@ class LandWorktree:
                 f"{conflict} {task.id} was made to resolve it, for whoever did the work; land "
                 f"{input.name} again when it is completed."
             ) from conflict
-        return f"Landed {landed.name} on {landed.target}: {landed.merge[:12]}."
+        return f"Landed {landed.name} on {landed.target}: {landed.merge[:12]}{landed.remark}."

@@ -121,7 +121,9 @@ class TestLand:
     def test_what_was_not_committed_is_named(self, team: Team) -> None:
         worktree = team.work("auth", a_txt="2")
         write(worktree.path, b_txt="not committed", new_txt="nor this")
-        assert team.landing.land("auth").left_behind == ("b.txt", "new.txt")
+        landed = team.landing.land("auth")
+        assert landed.left_behind == ("b.txt", "new.txt")
+        assert "because it was not committed: b.txt, new.txt" in landed.remark
         assert (team.root / "b.txt").read_text() == "b\n"
 
     def test_a_folder_that_is_gone_does_not_matter(self, team: Team) -> None:
