@@ -136,6 +136,9 @@ class Hold:
 
     def release(self) -> None:
         """Let others in. Does nothing when it is not held."""
+        if self._lock.held:
+            # Nobody may be told of us while the next holder has not said yet who it is.
+            os.ftruncate(self._descriptor, 0)
         self._lock.release()
 
     def __enter__(self) -> Hold:
