@@ -48,10 +48,10 @@ class Settling:
         for member in unfinished:
             team.change(member.name, remind=True)
             team.ring(member.name)
-        # Mail may have come while this was looked at; anything else starts from a member or mail.
-        if unfinished or any(self._has_mail(m) for m in team.members() if not m.state.ended):
-            return Settled.WAIT
-        return Settled.DONE
+        # What else was awaited has sent its mail before it is over, so the mail is looked at last.
+        awaited = bool(unfinished) or any(can_come() for can_come in team.awaited)
+        mailed = any(self._has_mail(m) for m in team.members() if not m.state.ended)
+        return Settled.WAIT if awaited or mailed else Settled.DONE
 
     def undecided(self) -> list[str]:
         """Request ids of the plans that wait for the lead."""

@@ -66,6 +66,9 @@ class Team:
         self._limiter = anyio.CapacityLimiter(math.inf)
         self.stop_error: TeamError | None = None
         self.limit_reached = Bell()
+        self.awaited: list[Callable[[], bool]] = []
+        """Each says whether something outside of the agents can still wake one of them, such as a
+        running job. It sends the mail first and then says no, and rings the lead."""
         self.stopping = False
         """Whether the whole team was asked to stop: nobody is left to be told about a member."""
 
