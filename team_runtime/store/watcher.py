@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
     from watchdog.observers.api import BaseObserver
-
-_CHANGES: Final = {"created", "modified", "moved", "deleted"}
 
 
 class Watch:
@@ -35,21 +34,30 @@ class Watch:
 
 def watch(paths: Sequence[Path], on_change: Callable[[Path], None]) -> Watch:
     """Call `on_change` with each path that changes in or under `paths`, on the watch's thread."""
-    from watchdog.events import FileSystemEventHandler
+    from watchdog import events
     from watchdog.observers import Observer
 
-    class Handler(FileSystemEventHandler):
+    changes: list[type[FileSystemEvent]] = [
+        events.FileCreatedEvent,
+        events.FileModifiedEvent,
+        events.FileMovedEvent,
+        events.FileDeletedEvent,
+    ]
+
+    class Handler(events.FileSystemEventHandler):
         def on_any_event(self, event: FileSystemEvent) -> None:
-            if event.event_type in _CHANGES:
-                on_change(Path(os.fsdecode(event.dest_path or event.src_path)))
+            on_change(Path(os.fsdecode(event.dest_path or event.src_path)))
 
     # It says so of every folder that is made together with one below it, and nothing is lost.
     warnings.filterwarnings("ignore", r"Callback with id '\d+' already exists", RuntimeWarning)
+    # It tells of events that come while it is closed, which would go to stderr.
+    if not (logger := logging.getLogger("watchdog")).handlers:
+        logger.addHandler(logging.NullHandler())
     observer: BaseObserver | None = None
     try:
         observer = Observer()
         for path in paths:
-            observer.schedule(Handler(), str(path), recursive=True)
+            observer.schedule(Handler(), str(path), recursive=True, event_filter=changes)
         observer.start()
     except OSError:  # no inotify instance or watch left, or nothing to watch there
         if observer is not None:

@@ -124,6 +124,7 @@ def test_a_team_that_only_waits_ends_at_the_first_signal(
     check_completed(run, "released", "completed")
 
 
+@pytest.mark.slow
 def test_a_hanging_model_call_ends_at_the_second_signal(root: Path) -> None:
     def lead(seen: Seen) -> Iterator[Any]:
         yield [tool("create_task", {"subject": "Write a"})]

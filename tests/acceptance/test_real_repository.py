@@ -190,6 +190,7 @@ def test_the_same_with_every_fault_injected(repository: Path, tmp_path: Path) ->
     assert (repository / "click" / "helper.py").read_text() == "VALUE = 1\n"
 
 
+@pytest.mark.slow
 def test_sixty_calls_in_a_row_keep_the_first_instruction(repository: Path, tmp_path: Path) -> None:
     def patient(seen: Seen) -> Iterator[Any]:
         for n in range(60):

@@ -265,6 +265,7 @@ class TestBlocked:
         assert (team.root / "a.txt").read_text() == "2"
         assert git(team.root, "status", "--porcelain") == ""
 
+    @pytest.mark.slow
     def test_a_file_in_the_index_lock_is_not_ours_to_remove(self, team: Team) -> None:
         team.work("auth", a_txt="2")
         (team.root / ".git/index.lock").write_text("")

@@ -64,7 +64,7 @@ def test_git_may_finish(programs: Programs, tmp_path: Path) -> None:
 
 
 def test_whoever_is_in_a_hurry_leaves_git_to_itself(programs: Programs) -> None:
-    git = programs.start("run-1", "while :; do sleep 0.05; done", name="git-work")
+    git = programs.start("run-1", "kill -STOP $$", name="git-work")
     other = programs.start("run-1")
     ended = [user.pid for user in end_left_by(["run-1"], leave_git=True)]
     assert other in ended
