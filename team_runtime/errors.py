@@ -340,3 +340,13 @@ class SandboxMissing(TeamError):
     exit_code: ClassVar[int] = 2
     cause: str
     hint: str
+
+
+@dataclass(eq=False)
+class DaemonFailed(TeamError):
+    """The {daemon} daemon failed {times} times in a few seconds and was given up: {cause}. What it
+    had recorded is kept; the log of events says where it failed."""
+
+    daemon: str
+    times: int
+    cause: str

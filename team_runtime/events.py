@@ -36,6 +36,7 @@ EVENTS: Final[dict[str, str]] = {
     "api_retry": "A model call failed and will be tried again: cause, delay in seconds.",
     "hook_ran": "A hook has run: event, hook, verdict, what went wrong, seconds.",
     "process_ended": "A process that a dead run had left behind was ended: pid, name.",
+    "daemon_state": "A daemon is now running, standby, restarting, stopped or failed: cause.",
     "notice": "Something that a person should look at.",
     "quarantined": "A file that could not be read was set aside: where.",
 }

@@ -47,6 +47,16 @@ def agent_states(workspace: Workspace, run: str) -> list[dict[str, Json]]:
     return list(latest.values())
 
 
+def daemon_states(workspace: Workspace, run: str) -> list[dict[str, Json]]:
+    """What is known of each daemon of a run: `daemon`, `state`, `cause`, `since`."""
+    latest: dict[str, dict[str, Json]] = {}
+    for event in _events(workspace, b'"daemon_state"', run.encode()):
+        if event.get("run") == run and event["kind"] == "daemon_state":
+            told = {key: event.get(key) for key in ("daemon", "state", "cause")}
+            latest[str(event["daemon"])] = {**told, "since": event["ts"]}
+    return list(latest.values())
+
+
 def tasks_of(workspace: Workspace, session: dict[str, Json]) -> list[Task]:
     """The tasks that were made or worked on in a session, given by its record."""
     runs = set(session.get("runs", []))

@@ -25,6 +25,7 @@ from team_runtime.board.model import CANCELLED, COMPLETED
 from team_runtime.clock import iso
 from team_runtime.config import Settings
 from team_runtime.crossing import Crossing, Stopped
+from team_runtime.daemons.supervisor import Supervisor
 from team_runtime.errors import HookRefused
 from team_runtime.git.repository import Repository
 from team_runtime.guard.base import Permissions
@@ -188,6 +189,7 @@ class _Host:
         factory = AgentFactory(workspace, self.models, self.permissions, listener)
         team = self._team(workspace, factory)
         workspace.hooks.halt = halting(team)
+        supervisor = Supervisor(clock, workspace.events.emit, lambda e: team.stop(str(e), e))
         limits = Limits(self.request.settings.max_turns, lambda e: team.stop(str(e), e))
         factory.may_call = limits.count_turn
         start = self._start(workspace, claims)
@@ -199,7 +201,10 @@ class _Host:
         try:
             workspace.hooks.attach(LEAD, LoopHost(interrupts.before))
             start = await to_thread.run_sync(begin, workspace.hooks, start, is_new)
-            ending = await run_team(team, start, self.request.settings.timeout, interrupts)
+            async with anyio.create_task_group() as group:
+                group.start_soon(supervisor.run)
+                ending = await run_team(team, start, self.request.settings.timeout, interrupts)
+                group.cancel_scope.cancel()
             workspace.hooks.detach(LEAD)
             await to_thread.run_sync(end, workspace.hooks, ending)
         except HookRefused as refused:

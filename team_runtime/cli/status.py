@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from team_runtime.app.archive import agent_states
+from team_runtime.app.archive import agent_states, daemon_states
 from team_runtime.board.model import STATUSES, Task
 from team_runtime.cli.common import Shared, shared_options
 from team_runtime.plans.model import Plan
@@ -26,6 +26,7 @@ def command(shared: Shared) -> None:
     ]
     alive = [str(run["run"]) for run in runs if run["liveness"] == Liveness.ALIVE.value]
     agents = [{"run": run, **state} for run in alive for state in agent_states(workspace, run)]
+    daemons = [{"run": run, **state} for run in alive for state in daemon_states(workspace, run)]
     tasks = workspace.board.list()
     held = [task for task in tasks if task.status == "in_progress"]
     waiting = workspace.plans.pending()
@@ -34,6 +35,7 @@ def command(shared: Shared) -> None:
         "workspace": str(shared.root),
         "runs": runs,
         "agents": agents,
+        "daemons": daemons,
         "tasks": counts,
         "ready": [task.id for task in workspace.board.ready()],
         "inProgress": [
@@ -48,6 +50,7 @@ def command(shared: Shared) -> None:
         f"workspace {for_terminal(str(shared.root))}",
         *([_run(run) for run in runs] or ["no team is running"]),
         *map(_agent, agents),
+        *map(_daemon, daemons),
         ", ".join(f"{n} {status}" for status, n in counts.items() if n) or "no tasks",
         *map(_task, held),
         *map(_plan, waiting),
@@ -68,6 +71,11 @@ def _run(run: dict[str, Any]) -> str:
 def _agent(agent: dict[str, Any]) -> str:
     task = f"  {agent['task']}" if agent["task"] else ""
     return f"  {agent['agent']:<12} {agent['state']}{task}  since {agent['since']}"
+
+
+def _daemon(daemon: dict[str, Any]) -> str:
+    cause = f": {one_line(daemon['cause'])}" if daemon["cause"] else ""
+    return f"  daemon {daemon['daemon']} {daemon['state']} since {daemon['since']}{cause}"
 
 
 def _task(task: Task) -> str:

@@ -28,7 +28,7 @@ LAYERS: Final = (
     {"git"},
     {"models", "guard", "tools"},
     {"loop"},
-    {"team"},
+    {"team", "daemons"},
     {"app", "demo"},
     {"", "cli", "__main__"},  # "" is the package itself: its public names
 )
@@ -45,7 +45,7 @@ IMPORTERS: Final = {
     "yaml": {"models", "config"},
     "click": {"cli"},
     "rich": {"cli"},
-    "pydantic": {"config", "tools", "loop", "team"},
+    "pydantic": {"config", "tools", "loop", "team", "daemons"},
 }
 HEAVY: Final = ("anthropic", "httpx2", "rich", "git", "watchdog", "yaml", "croniter")
 LONGEST_MODULE: Final = 500
