@@ -22,7 +22,7 @@ WORKSPACE_KEYS: Final = frozenset(
     {"model", "deny", "plan_review", "max_turns", "timeout", "name", "sandbox"}
 )
 """What a workspace's file may set; all of it narrows or is harmless."""
-_LISTS: Final = ("allow", "deny")
+_LISTS: Final = ("allow", "deny", "notify")
 KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 ENDPOINT: Final = "ANTHROPIC_BASE_URL"
 
@@ -52,6 +52,8 @@ class Settings(BaseModel):
     """Whether confined commands may use the network."""
     sandbox_allows_commands: bool = False
     """Whether commands need no rule while bubblewrap confines them."""
+    notify: tuple[str, ...] = ()
+    """How to reach a person who is elsewhere: `bell`, `desktop`, or addresses for apprise."""
     hooks: dict[str, Any] = Field(default_factory=dict)
     """Hooks in the form of a settings file's `hooks`; only in the user's own file."""
 
@@ -121,7 +123,7 @@ def _layers(
 def _texts(layer: Layer, key: str) -> Sequence[str]:
     values = layer.values[key]
     if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
-        raise InputError(f"{layer.origin}: {key}: a list of rules is expected; nothing was started")
+        raise InputError(f"{layer.origin}: {key}: a list of texts is expected; nothing was started")
     rules: Sequence[str] = values
     return rules
 

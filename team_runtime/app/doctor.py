@@ -18,6 +18,7 @@ from team_runtime.config import KEYS, Settings, endpoint, keys_set, load
 from team_runtime.errors import TeamError
 from team_runtime.git.run import OLDEST, Git
 from team_runtime.models.names import ANTHROPIC, parse_model
+from team_runtime.notify.sinks import make_sinks
 from team_runtime.process.detection import detect, remedy
 from team_runtime.process.environment import scrubbed
 from team_runtime.process.run import BlockingRunner
@@ -113,6 +114,7 @@ class _Doctor:
         settings = load(self.root, self.environ, {})
         found = load_hooks(self.root, self.environ, settings.hooks)
         make_permissions(settings, found)
+        make_sinks(settings.notify, BlockingRunner(), self.environ, lambda: None)
         yield Finding("settings", State.OK, f"model {settings.model}")
         if found.hooks:
             hooks = _count(len(found.hooks), "hook", "hooks")

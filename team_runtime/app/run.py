@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from anyio import to_thread
@@ -34,18 +34,24 @@ from team_runtime.guard.hook_run import LoopHost
 from team_runtime.guard.hook_sources import Loaded
 from team_runtime.guard.hooks import Hooks
 from team_runtime.models.base import Model
+from team_runtime.notify.base import Sink
+from team_runtime.notify.notifier import Notifier
+from team_runtime.notify.sinks import make_sinks
 from team_runtime.process.orphans import end_left_by
-from team_runtime.process.run import LoopRunner
+from team_runtime.process.run import BlockingRunner, LoopRunner
 from team_runtime.store.presence import RunPresence, hold_team
 from team_runtime.store.watcher import watch
 from team_runtime.team.assignments import Assignments
 from team_runtime.team.interrupts import Interrupts
 from team_runtime.team.limits import Limits
 from team_runtime.team.member import Spawn
-from team_runtime.team.planning import LEAD
+from team_runtime.team.planning import LEAD, PERSON
 from team_runtime.team.run import INTERRUPTED, Ending, Start, run_team
 from team_runtime.team.team import STOP_SECONDS, Parts, Team
 from team_runtime.types import Json, Usage
+
+NOTIFY_SECONDS: Final = 10.0
+"""How long the end of a run waits until people have been told."""
 
 
 def _ignore(*_: Any) -> None:
@@ -74,6 +80,8 @@ class RunRequest:
     """Models that the caller brings, by their `scripted:` names; the run closes them."""
     hooks: Sequence[PythonHook] = ()
     """Functions that listen to hook events, before those of any settings."""
+    ring: Callable[[], None] = _ignore
+    """Rings the bell of the terminal, where there is one."""
     on_leave: Callable[[], None] = _ignore
     """Called when a third signal ends the process, and nothing else is tidied up."""
 
@@ -121,6 +129,7 @@ def run_team_in(request: RunRequest) -> RunResult:
     permissions = make_permissions(request.settings, loaded, confining.sandbox.complete)
     models = Models(request.settings.retry_base, request.pace, request.models)
     models.get(request.settings.model)
+    sinks = make_sinks(request.settings.notify, BlockingRunner(), request.environ, request.ring)
     plain.keep_out_of_git()
     with hold_team(plain.store, request.resume) as hold:
         session = _session(plain, request)
@@ -129,7 +138,15 @@ def run_team_in(request: RunRequest) -> RunResult:
         try:
             confining.clear()
             host = _Host(
-                request, session, presence, loaded, confining, permissions, models, repository
+                request,
+                session,
+                presence,
+                loaded,
+                confining,
+                permissions,
+                models,
+                repository,
+                sinks,
             )
             return anyio.run(host.run)
         finally:
@@ -158,6 +175,7 @@ class _Host:
     permissions: Permissions
     models: Models
     repository: Repository
+    sinks: Sequence[Sink]
     touched: set[str] = field(default_factory=set)
     """Ids of the tasks that were made or claimed in this run."""
 
@@ -180,6 +198,7 @@ class _Host:
         workspace = self._workspace()
         clock = workspace.store.clock
         began = clock.monotonic()
+        notifier = self._notifier(workspace)
         self._announce_start(workspace)
         for text in (*self.loaded.notices, *self._notices()):
             workspace.events.emit("notice", text=text)
@@ -226,7 +245,16 @@ class _Host:
             seconds=clock.monotonic() - began,
         )
         _announce_end(workspace, result)
+        await to_thread.run_sync(notifier.close, NOTIFY_SECONDS)
         return result
+
+    def _notifier(self, workspace: Workspace) -> Notifier:
+        """What tells people who are elsewhere. Plans concern them when a person reviews them."""
+        by_person = self.request.settings.plan_review == PERSON
+        left_out = frozenset() if by_person else frozenset({"plan_submitted"})
+        notifier = Notifier(self.sinks, workspace.events.emit, left_out)
+        workspace.events.add(notifier.on_event)
+        return notifier
 
     def _announce_start(self, workspace: Workspace) -> None:
         workspace.events.emit(

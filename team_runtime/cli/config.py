@@ -35,7 +35,7 @@ def show(shared: Shared, **given: Any) -> None:
     """
     found = effective(shared.root, os.environ, given)
     settings = {
-        key: {"value": value, "origin": list(found.origins.get(key, ("default",)))}
+        key: {"value": _open(key, value), "origin": list(found.origins.get(key, ("default",)))}
         for key, value in found.settings.model_dump(mode="json").items()
     }
     places = [user_folder(os.environ) / SETTINGS_FILE, shared.root / SETTINGS_FILE]
@@ -54,6 +54,13 @@ def show(shared: Shared, **given: Any) -> None:
     ]
     answer = {"workspace": str(shared.root), "settings": settings, "files": files}
     shared.answer(answer | {"keys": keys, "endpoint": url}, lines)
+
+
+def _open(key: str, value: Any) -> Any:
+    """A setting's value without what is secret in it: addresses of services hold tokens."""
+    if key != "notify":
+        return value
+    return [f"{name.partition('://')[0]}://…" if "://" in name else name for name in value]
 
 
 def _shown(value: Any) -> str:

@@ -45,6 +45,12 @@ _OPTIONS: Final = (
         metavar="SECONDS",
         help="The longest that the run may take.",
     ),
+    click.option(
+        "--notify",
+        metavar="SINK",
+        multiple=True,
+        help="Tell me when I am needed: bell, desktop, or an address for apprise.",
+    ),
     click.option("--name", metavar="TEAM", help="The team's name."),
 )
 

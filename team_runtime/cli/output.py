@@ -54,12 +54,18 @@ def put_json(value: Any, indent: int | None = None) -> None:
     put(text)
 
 
-def say(text: str) -> None:
+def say(text: str, end: str = "\n") -> None:
     """Tell a person something that is not the answer, on stderr. What nobody can read is lost."""
     try:
-        click.echo(text, err=True)
+        click.echo(text + end, err=True, nl=False)
     except (OSError, ValueError):
         _discard(sys.stderr)
+
+
+def ring_bell() -> None:
+    """Ring the bell of the terminal that stderr goes to; there may be none."""
+    if sys.stderr.isatty():
+        say("\a", end="")
 
 
 def _is_unread(error: OSError, stream: Any) -> bool:

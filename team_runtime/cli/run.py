@@ -11,7 +11,7 @@ import click
 
 from team_runtime.cli.common import Shared, can_ask, is_terminal, shared_options, text_or_stdin
 from team_runtime.cli.options import setting_options
-from team_runtime.cli.output import put, put_json
+from team_runtime.cli.output import put, put_json, ring_bell
 from team_runtime.cli.view import make_view
 from team_runtime.clock import SystemClock
 from team_runtime.errors import InputError
@@ -111,7 +111,9 @@ def _watched(shared: Shared, request: RunRequest, output: str) -> RunResult:
             stream.on_entry(agent, entry)
 
         return run_team_in(
-            replace(request, on_event=on_event, on_entry=on_entry, on_leave=view.leave)
+            replace(
+                request, on_event=on_event, on_entry=on_entry, on_leave=view.leave, ring=ring_bell
+            )
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.api import git
-from tests.support.cli import Ran, team_here
+from tests.support.cli import Ran, team_here, write_file
 
 SECRET = "sk-canary-not-a-key"
 
@@ -55,6 +55,26 @@ def test_no_key_and_no_password_is_ever_shown(root: Path, monkeypatch: pytest.Mo
             assert "http://localhost:1/v1" in ran.out
     answer = team_here(root, "config", "show", "--json").json
     assert answer["keys"] == {"ANTHROPIC_API_KEY": True, "ANTHROPIC_AUTH_TOKEN": False}
+
+
+def test_addresses_of_services_are_not_shown(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "user" / "team.toml").write_text(f'notify = ["bell", "json://{SECRET}@host/"]\n')
+    for form in ((), ("--json",)):
+        ran = team_here(root, "config", "show", *form)
+        assert SECRET not in ran.out + ran.err
+        assert "json://…" in ran.out
+
+
+def test_a_way_to_be_told_that_cannot_work_is_found_before_a_run(
+    root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "user" / "team.toml").write_text('notify = ["pigeon"]\n')
+    playbook = write_file(tmp_path / "playbook.py", "def reply(agent, messages):\n    return ''\n")
+    for command in (("run", "hello", "--model", f"scripted:{playbook}"), ("doctor",)):
+        ran = team_here(root, *command)
+        assert ran.code in (1, 2)
+        assert "'pigeon' is none of bell, desktop" in ran.out + ran.err
+    assert not (root / ".team" / "sessions").exists()
 
 
 def findings(ran: Ran) -> dict[str, Any]:

@@ -65,18 +65,17 @@ def test_the_picture_can_be_drawn_again() -> None:
     check_picture(script("record_demo").record())
 
 
-def lines_of(language: str) -> list[str]:
-    """The lines of all blocks in this language, in the pages that a user reads."""
+def blocks_of(language: str) -> list[list[str]]:
+    """The lines of each block in this language, in the pages that a user reads."""
     pages = [DOCS / "using.md", DOCS.parent / "README.md", DOCS.parent / "examples" / "README.md"]
     blocks = [re.findall(rf"```{language}\n(.*?)```", p.read_text(), re.DOTALL) for p in pages]
-    text = "\n".join(block for found in blocks for block in found)
-    return text.replace("\\\n", " ").splitlines()
+    return [block.replace("\\\n", " ").splitlines() for found in blocks for block in found]
 
 
 def written_commands() -> list[list[str]]:
     """The arguments of every `team …` that the pages show."""
     found = []
-    for line in lines_of("sh"):
+    for line in itertools.chain(*blocks_of("sh")):
         for part in re.split(r" (?:&&|\|) ", line):
             words = shlex.split(part, comments=True)
             if words[:1] == ["team"]:
@@ -103,10 +102,14 @@ def test_every_rule_in_the_pages_is_one(tmp_path: Path) -> None:
     options = [pair for words in written_commands() for pair in itertools.pairwise(words)]
     rules = [value for option, value in options if option in ("--allow", "--deny")]
     assert len(rules) > 5
-    (tmp_path / "team.toml").write_text("\n".join(lines_of("toml")))
-    settings = load(tmp_path, {"TEAM_CONFIG_DIR": str(tmp_path / "none")}, {"allow": rules})
+    for block in blocks_of("toml"):
+        folder = {"# team.toml": tmp_path, "# your own team.toml": tmp_path / "own"}[block[0]]
+        folder.mkdir(exist_ok=True)
+        (folder / "team.toml").write_text("\n".join(block))
+    settings = load(tmp_path, {"TEAM_CONFIG_DIR": str(tmp_path / "own")}, {"allow": rules})
     make_permissions(settings)
     assert settings.deny == ("Edit(migrations/**)",)
+    assert settings.notify
 
 
 def test_links_lead_somewhere() -> None:

@@ -26,7 +26,7 @@ LAYERS: Final = (
     {"store"},
     {"board", "bus", "sessions", "plans", "process"},
     {"git"},
-    {"models", "guard", "tools"},
+    {"models", "guard", "tools", "notify"},
     {"loop"},
     {"team", "daemons"},
     {"app", "demo"},
@@ -42,12 +42,13 @@ IMPORTERS: Final = {
     "filelock": {"store"},
     "watchdog": {"store"},
     "croniter": {"daemons"},
+    "apprise": {"notify"},
     "yaml": {"models", "config"},
     "click": {"cli"},
     "rich": {"cli"},
     "pydantic": {"config", "tools", "loop", "team", "daemons"},
 }
-HEAVY: Final = ("anthropic", "httpx2", "rich", "git", "watchdog", "yaml", "croniter")
+HEAVY: Final = ("anthropic", "httpx2", "rich", "git", "watchdog", "yaml", "croniter", "apprise")
 LONGEST_MODULE: Final = 500
 
 PROGRAMS: Final = {

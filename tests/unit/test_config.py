@@ -63,9 +63,9 @@ def test_the_nearer_place_wins_and_lists_add_up(tmp_path: Path, environ: dict[st
         ("", "model = 'scripted:x.py'", r"ws/team.toml: a workspace cannot choose a scripted"),
         ("max_turns = 0", "", r"user/team.toml: max_turns: Input should be greater than 0"),
         ("plan_review = 'me'", "", r"user/team.toml: plan_review: Input should be 'lead' or"),
-        ("allow = 'bash'", "", r"user/team.toml: allow: a list of rules is expected"),
-        ("deny = [1]", "", r"user/team.toml: deny: a list of rules is expected"),
-        ("deny = 5", "", r"user/team.toml: deny: a list of rules is expected"),
+        ("allow = 'bash'", "", r"user/team.toml: allow: a list of texts is expected"),
+        ("deny = [1]", "", r"user/team.toml: deny: a list of texts is expected"),
+        ("deny = 5", "", r"user/team.toml: deny: a list of texts is expected"),
     ],
 )
 def test_a_bad_setting_names_its_place(
