@@ -30,6 +30,7 @@ from team_runtime.models.names import SCRIPTED, parse_model
 from team_runtime.models.retry import Patience
 from team_runtime.models.scripted import ScriptedModel
 from team_runtime.process.base import Command
+from team_runtime.process.lineage import AGENT
 from team_runtime.process.run import LoopRunner
 from team_runtime.process.sandbox import ConfinedRunner
 from team_runtime.sessions.transcript import Transcript
@@ -189,7 +190,7 @@ class AgentFactory:
     ) -> Dispatch:
         name, assignments = member.name, team.parts.assignments
         runner, confining = LoopRunner(member.crossing), self._workspace.confining
-        environment = {**self._workspace.environment, "TEAM_AGENT": name}
+        environment = {**self._workspace.environment, AGENT: name}
         spill = self._workspace.store.layout.spill / team.parts.session
         seen = Seen()
 

@@ -63,7 +63,8 @@ def shared_options(command: F) -> F:
         as_json = given.pop("as_json") or root.get("as_json", False)
         no_color = given.pop("no_color") or root.get("no_color", False)
         color = not no_color and not os.environ.get("NO_COLOR")
-        return command(Shared(find_workspace(folder), as_json, color), **given)
+        ctx.obj = Shared(find_workspace(folder), as_json, color)
+        return command(ctx.obj, **given)
 
     return wrapped  # type: ignore[return-value]
 
@@ -103,9 +104,13 @@ def text_or_stdin(given: str, what: str) -> str:
 
 
 def only_a_person(what: str) -> None:
-    """Refuse `what` when this process was started by an agent."""
-    if agent := os.environ.get("TEAM_AGENT"):
-        raise RefusedError(f"only a person may {what}, and this was started by the agent {agent}.")
+    """Refuse `what` when this process was started by an agent, or when that cannot be told."""
+    from team_runtime.app.people import who_else
+
+    shared = click.get_current_context().find_object(Shared)
+    assert shared is not None, "every command that asks this has the shared options"
+    if starter := who_else(shared.root, os.environ):
+        raise RefusedError(f"only a person may {what}, and this was started by {starter}.")
 
 
 def is_terminal() -> bool:

@@ -39,6 +39,7 @@ def command(shared: Shared, folder: str | None, pace: float | None, interactive:
     """
     from team_runtime.app.demo import REQUEST, run_demo
     from team_runtime.cli.review import reviewed
+    from team_runtime.process.adoption import adopting
 
     if interactive and not can_ask():
         raise InputError("--interactive asks you about each plan, so it needs a terminal")
@@ -48,7 +49,7 @@ def command(shared: Shared, folder: str | None, pace: float | None, interactive:
     shared.say("The models' replies are scripted. Everything else is real: the repository, the")
     shared.say("worktrees, the agents' threads, the edits, the tests, the commits, the landing.")
     shared.say(f"\nRequest: {REQUEST}\nRepository: {target}")
-    with view.showing(), reviewed(view, target, interactive) as on_shown_event:
+    with adopting(), view.showing(), reviewed(view, target, interactive) as on_shown_event:
 
         def on_event(record: dict[str, Any]) -> None:
             if record["kind"] == "run_started":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -12,7 +13,7 @@ import click
 from team_runtime.cli.common import Shared, can_ask, is_terminal, shared_options, text_or_stdin
 from team_runtime.cli.options import setting_options
 from team_runtime.cli.output import put, put_json, ring_bell
-from team_runtime.cli.view import make_view
+from team_runtime.cli.view import View, make_view
 from team_runtime.clock import SystemClock
 from team_runtime.errors import InputError
 
@@ -92,6 +93,7 @@ def _watched(shared: Shared, request: RunRequest, output: str) -> RunResult:
     from team_runtime.app.run import run_team_in
     from team_runtime.cli.results import JsonStream
     from team_runtime.cli.review import reviewed
+    from team_runtime.process.adoption import adopting
 
     view = make_view(SystemClock(), shared.color, live=is_terminal() and output != STREAM)
     stream = JsonStream(put_json if output == STREAM else lambda _: None)
@@ -110,11 +112,22 @@ def _watched(shared: Shared, request: RunRequest, output: str) -> RunResult:
             view.on_entry(agent, entry)
             stream.on_entry(agent, entry)
 
-        return run_team_in(
-            replace(
-                request, on_event=on_event, on_entry=on_entry, on_leave=view.leave, ring=ring_bell
-            )
+        heard = replace(
+            request,
+            on_event=on_event,
+            on_entry=on_entry,
+            on_leave=partial(_leave, view),
+            ring=ring_bell,
         )
+        with adopting():
+            return run_team_in(heard)
+
+
+def _leave(view: View) -> None:
+    from team_runtime.process.adoption import end_adopted
+
+    end_adopted()
+    view.leave()
 
 
 def _how_to_decide(record: dict[str, Any]) -> str:

@@ -134,6 +134,8 @@ def edit(shared: Shared, task_id: str, **given: Any) -> None:
     changes = {k: v for k, v in given.items() if v is not None and v != ()}
     if not changes:
         raise InputError("name something to change, such as --subject TEXT; nothing was changed")
+    if "check" in changes or changes.get("plan_required") is False:
+        only_a_person("change what a task has to pass")
     if changes.get("check") == "":
         changes["check"] = None
     task = shared.workspace.board.edit(task_id, **changes)

@@ -134,6 +134,7 @@ def rescue_list(shared: Shared) -> None:
 @shared_options
 def rescue_restore(shared: Shared, ref: str, folder: str | None) -> None:
     """Write a rescued tree to a folder."""
+    only_a_person("restore what was rescued")
     workspace = shared.workspace
     if folder is None and not ref.strip("/"):
         raise InputError("name a rescue ref; see team worktrees rescue list")

@@ -13,7 +13,7 @@ import socket
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from team_runtime.clock import iso
 from team_runtime.errors import Held, RecordBroken, StoreFailed, TeamRunning, VersionTooNew
@@ -116,6 +116,7 @@ class RunPresence(Runs):
             **info,
             "v": VERSION,
             "pid": os.getpid(),
+            "pidNamespace": pid_namespace("self"),
             "host": socket.gethostname(),
             "startedAt": iso(store.clock.now()),
             **_place(descriptor),
@@ -167,6 +168,14 @@ def _place(descriptor: int) -> dict[str, Json]:
     """What must be the same for a lock to be the one that its record speaks of."""
     state = os.fstat(descriptor)
     return {"boot": _boot(), "device": state.st_dev, "inode": state.st_ino}
+
+
+def pid_namespace(pid: int | Literal["self"]) -> str | None:
+    """The set of process ids that a process lives in; `None` when the system does not tell."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")  # noqa: PTH115 - no path, but a name
+    except OSError:
+        return None
 
 
 def _boot() -> str:

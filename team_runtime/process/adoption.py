@@ -1,0 +1,107 @@
+"""The process of a run as the parent of everything that was ever started for it.
+
+Whatever daemonises, leaves its session or loses its parent becomes a child of the run, so that it
+can neither hide whose it is (see `lineage.py`) nor outlive the run. Linux only; elsewhere a run has
+only its name.
+
+For a process that is nothing but a run: one that starts programs of its own in new sessions would
+see them taken for leftovers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from team_runtime.process.control import CHILD_SUBREAPER, THREAD_NAME, control
+from team_runtime.process.lineage import NAME
+from team_runtime.process.usage import processes
+
+_PROC: Final = Path("/proc")
+_PAUSE: Final = 1.0
+"""Seconds between two looks for the dead."""
+_PATIENCE: Final = 3
+"""Looks after which nobody else is going to ask how it ended."""
+_ROUNDS: Final = 500
+_MOMENT: Final = 0.01
+
+
+@contextmanager
+def adopting() -> Iterator[None]:
+    """This process is a run until the context ends, and then ends what was left to it."""
+    control(THREAD_NAME, NAME.encode())
+    if not control(CHILD_SUBREAPER, 1):
+        yield
+        return
+    over = threading.Event()
+    collector = threading.Thread(target=_collect, args=[over], name="collector", daemon=True)
+    collector.start()
+    try:
+        yield
+    finally:
+        over.set()
+        collector.join()
+        end_adopted()
+        control(CHILD_SUBREAPER, 0)
+
+
+def end_adopted(proc: Path = _PROC) -> None:
+    """Kill what was left to this process, until nothing more comes."""
+    for _ in range(_ROUNDS):
+        left = _adopted(proc)
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            _reap(pid)
+        threading.Event().wait(_MOMENT)
+
+
+def _collect(over: threading.Event) -> None:
+    """Take note of the ends of adopted children, which nobody else waits for.
+
+    By number only, and late: whoever started a child itself learns how it ended first.
+    """
+    seen: Counter[int] = Counter()
+    while not over.wait(_PAUSE):
+        dead = _adopted(_PROC, "Z") if _somebody_died() else []
+        seen = Counter({pid: seen[pid] + 1 for pid in dead})
+        for pid, looks in seen.items():
+            if looks >= _PATIENCE:
+                _reap(pid)
+
+
+def _somebody_died() -> bool:
+    """Whether any child waits to be asked; a look that takes nothing away."""
+    try:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return found is not None
+
+
+def _reap(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def _adopted(proc: Path, states: str = "") -> list[int]:
+    """The children in sessions of their own, in one of `states` if any are given."""
+    found = []
+    for entry in processes(proc):
+        try:
+            rest = (entry / "stat").read_text(errors="replace").rpartition(") ")[2].split()
+        except OSError:
+            continue
+        state, parent, session = rest[0], int(rest[1]), int(rest[3])
+        if parent == os.getpid() and session != os.getsid(0) and state in (states or state):
+            found.append(int(entry.name))
+    return found
