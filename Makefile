@@ -22,3 +22,4 @@ security:  ## what is blocked, by name
 bench:  ## prints ratios against a rival run beside us
 	$(PYTHON) -m benchmarks.turns
 	$(PYTHON) -m benchmarks.sandbox
+	$(PYTHON) -m benchmarks.decisions

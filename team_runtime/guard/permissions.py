@@ -8,7 +8,8 @@ from typing import Final
 from team_runtime.errors import InputError
 from team_runtime.guard import shell
 from team_runtime.guard.base import Decision, Effect, Question, Verdict
-from team_runtime.guard.rules import Rule, allows, denies
+from team_runtime.guard.rules import Rule
+from team_runtime.guard.ruleset import RuleSet
 
 MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 _CHANGES = {Effect.EDIT, Effect.COMMAND, Effect.LAND}
@@ -28,9 +29,9 @@ class RulePermissions:
         if mode not in MODES:
             raise InputError(f"unknown permission mode {mode!r}; modes are {', '.join(MODES)}")
         self.mode = mode
-        self._allow = tuple(allow)
-        self._deny = tuple(deny)
-        self._ask = tuple(ask)
+        self._allow = RuleSet(allow)
+        self._deny = RuleSet(deny)
+        self._ask = RuleSet(ask)
         self._commands_confined = commands_confined
 
     def decide(self, question: Question) -> Decision:
@@ -48,19 +49,20 @@ class RulePermissions:
             if len(question.command) > shell.MAX_LENGTH:
                 limit = f"commands over {shell.MAX_LENGTH} characters are refused"
                 return Decision(Verdict.DENY, limit)
-        for rule in self._deny:
-            if denies(rule, question):
-                return Decision(Verdict.DENY, f"denied by {rule.text}", rule.text, rule.origin)
+        rule = self._deny.denying(question)
+        if rule is not None:
+            return Decision(Verdict.DENY, f"denied by {rule.text}", rule.text, rule.origin)
         if question.protected and question.effect is not Effect.READ:
             return Decision(Verdict.DENY, "git's and the runtime's own files are never edited")
         if self.mode == "plan" and question.effect in _CHANGES:
             return Decision(Verdict.DENY, "the mode is plan: nothing may be changed")
-        for rule in self._ask:
-            if denies(rule, question):
-                return Decision(Verdict.ASK, f"{rule.text} asks", rule.text, rule.origin)
-        for rule in self._allow:
-            if allows(rule, question):
-                return Decision(Verdict.ALLOW, f"allowed by {rule.text}", rule.text, rule.origin)
+        rule = self._ask.denying(question)
+        if rule is not None:
+            return Decision(Verdict.ASK, f"{rule.text} asks", rule.text, rule.origin)
+        rules = self._allow.allowing(question)
+        if rules:
+            texts = " and ".join(rule.text for rule in rules)
+            return Decision(Verdict.ALLOW, f"allowed by {texts}", rules[0].text, rules[0].origin)
         return self._by_default(question)
 
     def _by_default(self, question: Question) -> Decision:

@@ -7,14 +7,15 @@ rule must not be silent.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
 
 from team_runtime.errors import InputError
 from team_runtime.guard import shell
-from team_runtime.guard.base import Effect, Question, Verdict
+from team_runtime.guard.base import Question, Verdict
+from team_runtime.guard.programs import risks
 from team_runtime.store.globbing import matches
 
 NAMES: Final[dict[str, tuple[str, ...]]] = {
@@ -56,23 +57,58 @@ class Command:
 
     words: tuple[str, ...]
     text: re.Pattern[str]
+    start: str
+    """How every text begins that fits."""
+
+    @property
+    def program(self) -> str | None:
+        """The program that it is about, without folders; `None` when that is not one name."""
+        return None if "*" in self.words[0] else shell.base(self.words[0])
 
     def fits(self, argv: shell.Argv) -> bool:
-        return self.text.fullmatch("\0".join(argv)) is not None
+        return self._fits("\0".join(argv))
 
-    def denies(self, text: str) -> bool:
-        """Whether any part of a command line fits. A line that is opaque fits when the pattern's
-        first word that says anything occurs in it, wherever."""
-        argvs = shell.commands(text)
-        if argvs is not None:
-            return any(self.fits((name, *argv[1:])) for argv in argvs for name in _names(argv))
-        key = next((word for word in self.words if word.strip("*")), "*")
-        return any(fnmatchcase(word, shell.base(key)) for word in shell.words(text))
+    def _fits(self, form: str) -> bool:
+        return form.startswith(self.start) and self.text.fullmatch(form) is not None
 
-    def allows(self, text: str) -> bool:
+    def covers(self, argv: shell.Argv) -> bool:
+        """Whether it allows one plain command. A wildcard stands for no word with which a program
+        would run another one or write."""
+        if not self.fits(argv):
+            return False
+        wild = any("*" in word for word in self.words)
+        return not wild or not Counter(risks(shell.base(argv[0]), argv[1:])) - Counter(self.words)
+
+    def denies(self, line: shell.Line) -> bool:
+        """Whether any part of a command line fits. Where words may run something, the pattern's
+        first word that says anything is looked for among them, wherever it stands."""
+        if line.commands is None:
+            composed = any(name.fullmatch(self.key) for name in line.composed)
+            return composed or self._is_among(line.words)
+        for form in line.forms:
+            if self._fits(form):
+                return True
+        if not line.risky:
+            return False
+        rest = {word for word in self.words[1:] if "*" not in word}
+        return any(
+            self._is_among(words) or (name == self.program and bool(rest) and rest <= words)
+            for name, words in line.risky
+        )
+
+    @property
+    def key(self) -> str:
+        """What to look for in a text that is not understood."""
+        return shell.base(next((word for word in self.words if word.strip("*")), "*"))
+
+    def _is_among(self, words: frozenset[str]) -> bool:
+        if "*" in self.key:
+            return any(fnmatchcase(word, self.key) for word in words)
+        return self.key in words
+
+    def allows(self, line: shell.Line) -> bool:
         """Whether every part of a command line fits; never for one that is opaque."""
-        argvs = shell.commands(text)
-        return bool(argvs) and all(self.fits(argv) for argv in argvs or ())
+        return bool(line.allowable) and all(map(self.covers, line.allowable or ()))
 
 
 @dataclass(frozen=True)
@@ -80,13 +116,15 @@ class Paths:
     """A pattern for paths, as in `.gitignore`: it covers what lies below a folder that fits."""
 
     parts: tuple[str, ...]
+    folded: tuple[str, ...]
+    """The parts without letter case."""
 
     def denies(self, path: str) -> bool:
         """Whether the path fits in any letter case, also as a file of a task's worktree."""
         parts = _parts(path.casefold())
-        folded = tuple(part.casefold() for part in self.parts)
-        inner = parts[2:] if parts[:1] == ("worktrees",) else parts
-        return matches(folded, parts) or matches(folded, inner)
+        if parts[:1] == ("worktrees",) and matches(self.folded, parts[2:]):
+            return True
+        return matches(self.folded, parts)
 
     def allows(self, path: str) -> bool:
         return matches(self.parts, _parts(path))
@@ -134,29 +172,28 @@ def allows(rule: Rule, question: Question) -> bool:
     """Whether an allow rule covers the whole of the call: every command, and nothing opaque."""
     if question.tool not in rule.tools:
         return False
-    subject = _subject(question)
-    return rule.pattern is None or (subject is not None and rule.pattern.allows(subject))
+    pattern = rule.pattern
+    if isinstance(pattern, Command):
+        text = question.command
+        return text is not None and pattern.allows(shell.read(text))
+    return pattern is None or (question.path is not None and pattern.allows(question.path))
 
 
 def denies(rule: Rule, question: Question) -> bool:
     """Whether a deny rule covers any part of the call. What may not be read may not be written."""
-    if rule.pattern is None:
-        return question.tool in rule.tools
-    tools = {*rule.tools, *(NAMES["Edit"] if "read_file" in rule.tools else ())}
-    subject = _subject(question)
-    return question.tool in tools and subject is not None and rule.pattern.denies(subject)
+    if question.tool not in denied_tools(rule):
+        return False
+    pattern = rule.pattern
+    if isinstance(pattern, Command):
+        text = question.command
+        return text is not None and pattern.denies(shell.read(text))
+    return pattern is None or (question.path is not None and pattern.denies(question.path))
 
 
-def _subject(question: Question) -> str | None:
-    """What a pattern is matched with."""
-    if question.effect is Effect.COMMAND:
-        return question.command
-    return question.path
-
-
-def _names(argv: shell.Argv) -> Iterator[str]:
-    yield argv[0]
-    yield shell.base(argv[0])
+def denied_tools(rule: Rule) -> tuple[str, ...]:
+    """The tools whose calls a deny rule may be about."""
+    reads = rule.pattern is not None and "read_file" in rule.tools
+    return (*rule.tools, *NAMES["Edit"]) if reads else rule.tools
 
 
 def _pattern(pattern: str, verdict: Verdict, tools: tuple[str, ...]) -> Pattern:
@@ -175,11 +212,13 @@ def _command(pattern: str, verdict: Verdict) -> Command:
     if pattern.endswith(":*"):
         pattern = pattern[:-2] + " *"
     text = pattern.replace("*", _STAR)
-    argvs = (shell.commands if verdict is Verdict.ALLOW else shell.split)(text)
-    if argvs is None or len(argvs) != 1:
+    argvs = shell.split(text)
+    runs_others = verdict is Verdict.ALLOW and any(map(shell.is_indirect, argvs or ()))
+    if argvs is None or len(argvs) != 1 or runs_others:
         raise ValueError("its pattern is not one plain command")
     words = tuple(word.replace(_STAR, "*") for word in argvs[0])
-    return Command(words, _spanning(words))
+    start = "\0".join(words).partition("*")[0].rstrip("\0")
+    return Command(words, _spanning(words), start)
 
 
 def _spanning(words: tuple[str, ...]) -> re.Pattern[str]:
@@ -200,7 +239,8 @@ def _paths(pattern: str) -> Paths:
     parts = tuple(part for part in pattern.split("/") if part not in ("", "."))
     if not parts or ".." in parts:
         raise ValueError("its path leads nowhere below the workspace")
-    return Paths((*(() if anchored else ("**",)), *parts, "**"))
+    parts = (*(() if anchored else ("**",)), *parts, "**")
+    return Paths(parts, tuple(part.casefold() for part in parts))
 
 
 def _parts(path: str) -> tuple[str, ...]:

@@ -8,8 +8,11 @@ rule can say what it would run. What is not understood is opaque, never the othe
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
+
+from team_runtime.guard.programs import behind, redefines, risks
 
 Argv: TypeAlias = tuple[str, ...]
 
@@ -20,7 +23,9 @@ _CONTROL: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"
 _TOKEN: Final = re.compile(
     rf"""
     (?P<blank>[ \t]+)
-    | (?P<separator>&&|\|\||\|&|[;|&\n])
+    | (?P<quiet>(?:(?:\d|(?<!\d))>>?[ \t]*/dev/null | (?<!\d)<[ \t]*/dev/null
+                  | (?:\d|(?<!\d))>&[12])(?=[ \t\n;|&]|\Z))
+    | (?P<separator>&&|\|\||\|&|[;|\n]|&(?!>))
     | (?P<word>(?: [\w@%+=:,./^-]
                  | '[^'{_CONTROL}]*+'
                  | "[^"$`\\!{_CONTROL}]*+"
@@ -33,38 +38,99 @@ _NEEDS_MORE: Final = frozenset({"&&", "||", "|", "|&"})
 
 _RUN_OTHERS: Final = frozenset({
     # programs that run the command they are given, or shell text
-    "ash", "bash", "busybox", "bwrap", "chroot", "chrt", "csh", "dash", "doas", "env", "expect",
-    "fakeroot", "firejail", "fish", "flock", "gosu", "ionice", "ksh", "nice", "nohup",
-    "nsenter", "parallel", "pkexec", "prlimit", "runuser", "script", "setarch", "setpriv",
-    "setsid", "sh", "ssh", "stdbuf", "strace", "su", "sudo", "systemd-run", "taskset", "tcsh",
-    "time", "timeout", "toybox", "unshare", "watch", "xargs", "zsh",
+    "apptainer", "ash", "at", "bash", "batch", "busybox", "bwrap", "catchsegv", "cgexec", "chpst",
+    "chroot", "chrt", "choom", "coresched", "cpulimit", "crontab", "csh", "dash", "daemonize",
+    "dbus-launch", "dbus-run-session", "doas", "dumb-init", "elvish", "entr", "env", "envdir",
+    "expect", "fakechroot", "fakeroot", "faketime", "firejail", "fish", "flock", "gosu",
+    "hyperfine", "ionice", "jail", "kexec", "ksh", "lksh", "logsave", "ltrace", "machinectl",
+    "mksh", "mosh", "nice", "nohup", "nsenter", "nu", "numactl", "parallel", "pdksh", "perf",
+    "pkexec", "posh", "prlimit", "proot", "proxychains", "proxychains4", "pwsh", "rbash", "rlwrap",
+    "rsh", "run-parts", "runcon", "runuser", "rust-script", "screen", "script", "setarch",
+    "setpriv", "setsid", "setuidgid", "sg", "sh", "slirp4netns", "softlimit", "sponge", "ssh",
+    "start-stop-daemon", "stdbuf", "strace", "su", "sudo", "sudoedit", "systemd-run", "taskset",
+    "tclsh", "tcsh", "time", "timeout", "tini", "tmux", "torify", "torsocks", "toybox", "trickle",
+    "tsocks", "uclampset", "unbuffer", "unshare", "valgrind", "wasmtime", "watch", "watchexec",
+    "xargs", "xonsh", "xvfb-run", "yash", "zsh",
     # words of the shell that begin something other than a plain command
     "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in",
     "select", "then", "until", "while",
     # builtins that run their arguments, read them again, or change what later words mean
-    ".", "alias", "bind", "builtin", "command", "compgen", "complete", "declare", "enable",
-    "eval", "exec", "export", "fc", "getopts", "hash", "history", "jobs", "let", "local",
+    ".", "alias", "bind", "builtin", "command", "compgen", "complete", "compopt", "declare",
+    "enable", "eval", "exec", "export", "fc", "getopts", "hash", "history", "jobs", "let", "local",
     "mapfile", "printf", "read", "readarray", "readonly", "set", "shopt", "source", "test",
     "trap", "typeset", "unalias", "unset", "wait",
 })  # fmt: skip
-_RUNNING_OPTIONS: Final = {
-    "find": ("-delete", "-exec", "-fls", "-fprint", "-ok"),
-    "git": ("--config-env", "--exec-path", "-c"),
-    "rg": ("--hostname-bin", "--pre"),
-    "sort": ("--co", "--o", "-o"),
-    "tar": ("--checkpoint-a", "--to-c", "--u", "-I"),
-}
-"""Beginnings of options with which a harmless program runs another one or writes."""
+_LEADS: Final = (
+    *("command", "do", "elif", "else", "env", "eval", "exec", "if", "nice", "nohup", "setsid"),
+    *("sudo", "then", "time", "until", "while", "xargs"),
+)
+"""Words after which another command may begin."""
+_OPTIONS: Final = 20
+"""Words before a subcommand that are taken for options and their values."""
+_MOVES: Final = frozenset({"cd", "pushd", "popd"})
 
 
-@lru_cache(maxsize=64)
+@dataclass(frozen=True)
+class Line:
+    """One shell text, taken apart once for all rules."""
+
+    text: str
+    commands: tuple[Argv, ...] | None
+    """The plain argv lists in order, or `None` when the text is opaque."""
+    allowable: tuple[Argv, ...] | None
+    """What is run in the end: the argv lists without wrappers that run just what follows them;
+    `None` when that is not certain."""
+
+    @cached_property
+    def forms(self) -> tuple[str, ...]:
+        """What each command may be called, its words joined by NUL: with and without its folder,
+        and, where options stand before a subcommand, also without those."""
+        found = {}
+        for argv in self.commands or ():
+            leading = argv[1:2] and argv[1].startswith("-")
+            starts = (1, *range(2, min(len(argv), _OPTIONS))) if leading else (1,)
+            for name in (argv[0], base(argv[0])):
+                found.update(dict.fromkeys("\0".join((name, *argv[at:])) for at in starts))
+        return tuple(found)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every word that could name a program."""
+        return words(self.text)
+
+    @cached_property
+    def composed(self) -> tuple[re.Pattern[str], ...]:
+        """Names of programs that are put together by expansions."""
+        return composed(self.text)
+
+    @cached_property
+    def risky(self) -> tuple[tuple[str, frozenset[str]], ...]:
+        """The programs whose arguments may run something, with all words of those arguments."""
+        parts = [(base(argv[0]), argv[1:]) for argv in self.commands or ()]
+        return tuple((name, words(" ".join(args))) for name, args in parts if risks(name, args))
+
+    @cached_property
+    def moves(self) -> bool:
+        """Whether a part changes the directory in which the parts after it run."""
+        return any(base(argv[0]) in _MOVES for argv in self.allowable or ())
+
+
+@lru_cache(maxsize=256)
+def read(text: str) -> Line:
+    """The text as rules look at it."""
+    argvs = split(text)
+    if argvs is None:
+        return Line(text, None, None)
+    inner = tuple(map(_unwrapped, argvs))
+    plain = not any(map(is_indirect, argvs))
+    return Line(text, argvs if plain else None, None if any(map(is_indirect, inner)) else inner)
+
+
 def commands(text: str) -> tuple[Argv, ...] | None:
     """The plain argv lists of `text` in order, or `None` when it is opaque."""
-    argvs = split(text)
-    return None if argvs is None or any(map(_is_indirect, argvs)) else argvs
+    return read(text).commands
 
 
-@lru_cache(maxsize=64)
 def split(text: str) -> tuple[Argv, ...] | None:
     """Like `commands`, whatever the words mean: `sudo` and `eval` are words like others."""
     if len(text) > MAX_LENGTH:
@@ -91,13 +157,19 @@ def split(text: str) -> tuple[Argv, ...] | None:
     return tuple(argvs)
 
 
-def _is_indirect(argv: Argv) -> bool:
-    """Whether what `argv` runs is not simply its first word."""
+def is_indirect(argv: Argv) -> bool:
+    """Whether what `argv` runs is not simply its first word: an assignment, a job, a program for
+    programs, one whose words are given another meaning."""
     name = base(argv[0])
-    options = _RUNNING_OPTIONS.get(name, ())
     if "=" in argv[0] or argv[0].startswith("%") or name in _RUN_OTHERS:
-        return True  # an assignment, a job, a program for programs
-    return any(arg.startswith(options) for arg in argv[1:])
+        return True
+    return redefines(name, argv[1:])
+
+
+def _unwrapped(argv: Argv) -> Argv:
+    while (inner := behind(argv)) is not None:
+        argv = inner
+    return argv
 
 
 def base(word: str) -> str:
@@ -111,7 +183,42 @@ def words(text: str) -> frozenset[str]:
     The text is read in several ways, because quotes, backslashes and empty expansions may stand
     between words or within one. A name that is put together at run time is not found.
     """
-    apart = re.sub(r"[$`(){}<>;&|\"'\\=,!#]", " ", text)
-    joined = re.sub(r"\\\n|[\"'\\]|\$\{[^}]*\}|\$(?:\w+|[@*#?!$-])|`\s*`|\$\(\s*\)", "", text)
+    apart = re.sub(r"[$`(){}<>;&|\"'\\=,!#:]", " ", text)
+    joined = re.sub(r"\\\n|[\"'\\]|\$\{[^}]{0,999}\}|\$(?:\w+|[@*#?!$-])|`\s*`|\$\(\s*\)", "", text)
     joined = re.sub(r"[$`(){}<>;&|=,!#]", " ", joined)
     return frozenset(base(word) for word in f"{text} {apart} {joined}".split())
+
+
+_PART: Final = (
+    r"\$\{[^}\s]{0,99}\}|\$\([^)]{0,99}\)|`[^`]{0,99}`|\$'[^']{0,99}'|\{[^}\s]{0,99}\}"
+    r"|\[[^\]\s]{1,99}\]|\$\w+|\\.|[^\s;|&()<>`]"
+)
+_HEAD: Final = re.compile(
+    rf"(?:^|[;|&(\n`])[ \t]*(?:(?:{'|'.join(_LEADS)}|[!{{]|-\S+)[ \t]+)*+((?:{_PART})++)"
+)
+_UNKNOWN: Final = ".*"
+
+
+def composed(text: str) -> tuple[re.Pattern[str], ...]:
+    """Patterns of the names that may stand for a command and that expansions take part in: `r?m`,
+    `g{it,}`. One of which nothing is written out is not among them."""
+    found = []
+    for head in _HEAD.findall(text):
+        name = "".join(_could_be(part) for part in re.findall(_PART, head)).rpartition("/")[2]
+        if re.search(r"[$`{[*?]", head) and name.replace(_UNKNOWN, ""):
+            found.append(re.compile(name, re.S))
+    return tuple(found)
+
+
+def _could_be(part: str) -> str:
+    """A pattern of what a part of a word turns into."""
+    if part in ('"', "'"):
+        return ""
+    if part.startswith("$'"):
+        try:
+            return re.escape(part[2:-1].encode("latin-1").decode("unicode_escape"))
+        except ValueError:
+            return _UNKNOWN
+    if part[0] in "$`{[*?":
+        return _UNKNOWN
+    return re.escape(part[-1])
