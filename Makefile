@@ -23,3 +23,4 @@ bench:  ## prints ratios against a rival run beside us
 	$(PYTHON) -m benchmarks.turns
 	$(PYTHON) -m benchmarks.sandbox
 	$(PYTHON) -m benchmarks.decisions
+	$(PYTHON) -m benchmarks.idle

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from team_runtime.board.model import CANCELLED, COMPLETED
 from team_runtime.clock import iso
 from team_runtime.config import Settings
 from team_runtime.crossing import Crossing, Stopped
+from team_runtime.daemons.folders import look_again
 from team_runtime.daemons.supervisor import Supervisor
 from team_runtime.errors import HookRefused
 from team_runtime.git.repository import Repository
@@ -217,6 +219,8 @@ class _Host:
         for folder in watched:
             workspace.store.folder(folder)
         watching = watch(watched, team.on_file)
+        look = partial(look_again, workspace.told_folders, team.on_folder, watching.active)
+        supervisor.add("folders", look)
         try:
             workspace.hooks.attach(LEAD, LoopHost(interrupts.before))
             start = await to_thread.run_sync(begin, workspace.hooks, start, is_new)

@@ -88,6 +88,11 @@ class Workspace:
     def sessions(self) -> Sessions:
         return Sessions(self.store)
 
+    def told_folders(self) -> list[Path]:
+        """The folders in which a change may be news for an agent."""
+        mail = self.store.layout.mail
+        return [self.store.layout.tasks, *(mail / name / "new" for name in self.store.names(mail))]
+
     @cached_property
     def environment(self) -> dict[str, str]:
         """What child processes get to see; those of a run carry its id."""

@@ -141,9 +141,14 @@ class Team:
 
     def on_file(self, path: Path) -> None:
         """A hint that another process changed a mailbox or the board."""
-        if path.parent.name == "new":
-            self.ring(path.parent.parent.name)
-        elif path.name.startswith("task_"):
+        if path.parent.name == "new" or path.name.startswith("task_"):
+            self.on_folder(path.parent)
+
+    def on_folder(self, folder: Path) -> None:
+        """A hint that something in a mailbox's folder, or in that of the board, has changed."""
+        if folder.name == "new":
+            self.ring(folder.parent.name)
+        else:
             self.ring_all()
 
     def eligible(self, name: str) -> Callable[[Task], bool]:

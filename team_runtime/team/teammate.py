@@ -16,8 +16,8 @@ from team_runtime.team.planning import LEAD
 from team_runtime.team.settle import REMINDERS
 from team_runtime.team.team import Team
 
-POLL_SECONDS: Final = 5.0
-"""The floor under the wake-up hints."""
+POLL_SECONDS: Final = 60.0
+"""The floor under the wake-up hints, from events, file events and folders."""
 
 
 @dataclass
