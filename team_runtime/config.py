@@ -54,6 +54,15 @@ class Settings(BaseModel):
     """Whether commands need no rule while bubblewrap confines them."""
     notify: tuple[str, ...] = ()
     """How to reach a person who is elsewhere: `bell`, `desktop`, or addresses for apprise."""
+    jobs_per_agent: int = Field(default=8, ge=0)
+    """Background commands of one agent that may run at a time."""
+    jobs_per_team: int = Field(default=16, ge=0)
+    job_seconds: float = Field(default=24 * 3600.0, gt=0)
+    """Seconds after which a background command is ended."""
+    job_output_bytes: int = Field(default=10_000_000, ge=1000)
+    """Bytes of each one's output that are kept: half for the head, half for the tail."""
+    command_memory: int | None = Field(default=None, ge=2**20)
+    """Bytes of address space that each process of a command may have."""
     hooks: dict[str, Any] = Field(default_factory=dict)
     """Hooks in the form of a settings file's `hooks`; only in the user's own file."""
 

@@ -350,3 +350,20 @@ class DaemonFailed(TeamError):
     daemon: str
     times: int
     cause: str
+
+
+@dataclass(eq=False)
+class UnknownJob(TeamError):
+    """There is no job {job_id!r}. {hint}"""
+
+    exit_code: ClassVar[int] = 2
+    job_id: str
+    hint: str
+
+
+@dataclass(eq=False)
+class JobRefused(TeamError):
+    """No job was started: {reason}."""
+
+    exit_code: ClassVar[int] = 3
+    reason: str

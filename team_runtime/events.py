@@ -34,6 +34,8 @@ EVENTS: Final[dict[str, str]] = {
     "message_sent": "A message is durable in a mailbox.",
     "message_delivered": "A message entered the recipient's conversation.",
     "api_retry": "A model call failed and will be tried again: cause, delay in seconds.",
+    "job_started": "A background command runs: job, command, task, whether it was moved there.",
+    "job_ended": "A background command has ended: job, status, exit code, reason, seconds.",
     "hook_ran": "A hook has run: event, hook, verdict, what went wrong, seconds.",
     "process_ended": "A process that a dead run had left behind was ended: pid, name.",
     "daemon_state": "A daemon is now running, standby, restarting, stopped or failed: cause.",

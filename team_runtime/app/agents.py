@@ -12,6 +12,9 @@ from typing import Any, Final
 from team_runtime.app.workspace import Workspace
 from team_runtime.clock import SystemClock, SystemEntropy
 from team_runtime.config import Settings
+from team_runtime.daemons.commands import AgentCommands
+from team_runtime.daemons.job_tools import JobOutput, KillJob, ListJobs
+from team_runtime.daemons.jobs import Jobs
 from team_runtime.guard.base import Effect, Permissions, Question, Verdict
 from team_runtime.guard.hook_events import TEAMMATE
 from team_runtime.guard.hook_run import LoopHost
@@ -54,6 +57,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
         Bash, ReadFile, WriteFile, EditFile, Glob, Grep, TodoWrite, CreateTask, ListTasks, GetTask,
         ClaimTask, CompleteTask, UpdateTask, SpawnTeammate, ListTeammates, SendMessage,
         RequestShutdown, RequestPlan, SubmitPlan, ReviewPlan, CreateWorktree, LandWorktree,
+        ListJobs, JobOutput, KillJob,
     )
 }  # fmt: skip
 """Every tool there is, and what kind of thing it does."""
@@ -122,6 +126,8 @@ class AgentFactory:
         self._on_entry = on_entry
         self._lock = threading.Lock()
         self._conversations: list[Conversation] = []
+        self.jobs: Jobs | None = None
+        """Where commands go on in the background; without it there are none."""
         self.may_call: Callable[[], None] = lambda: None
 
     def make(self, team: Team, member: Member, role: str) -> Agent:
@@ -183,7 +189,14 @@ class AgentFactory:
             for m in team.members()
             if not m.is_lead and m.busy and not m.state.ended
         ]
-        return hooks.before_end(text, times, others)
+        return hooks.before_end(text, times, [*others, *self._jobs_told()])
+
+    def _jobs_told(self) -> list[dict[str, str]]:
+        """The jobs that run, as hooks are told."""
+        return [
+            {"id": job.id, "type": "shell", "status": job.status, "description": job.command}
+            for job in (self.jobs.running() if self.jobs is not None else [])
+        ]
 
     def _dispatch(
         self, team: Team, member: Member, tools: list[Tool], hooks: AgentHooks
@@ -209,6 +222,7 @@ class AgentFactory:
                 seen=seen,
                 spill=lambda file, data: self._spill(spill, file, data),
                 readable=(spill,),
+                background=self._background(member, place, confined),
             )
 
         return Dispatch(
@@ -223,6 +237,16 @@ class AgentFactory:
             clock=team.parts.clock,
             emit=team.parts.emit,
             hooks=hooks,
+        )
+
+    def _background(
+        self, member: Member, place: Place, confined: Callable[[Command], Command]
+    ) -> AgentCommands | None:
+        if self.jobs is None:
+            return None
+        store = self._workspace.store
+        return AgentCommands(
+            self.jobs, member.name, place, member.crossing, confined, store.clock, store.entropy
         )
 
     def _spill(self, folder: Path, file: str, data: bytes) -> Path:
@@ -250,6 +274,13 @@ class AgentFactory:
             UpdateTask(team),
             SendMessage(team),
         ]
+        if self.jobs is not None:
+            jobs = self.jobs
+            common += [
+                ListJobs(jobs),
+                JobOutput(jobs),
+                KillJob(jobs, member.crossing, may_end_all=member.is_lead),
+            ]
         if not member.is_lead:
             return [*common, SubmitPlan(team)]
         return [

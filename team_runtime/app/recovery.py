@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from team_runtime.app.workspace import Workspace
 from team_runtime.board.base import Claim
 from team_runtime.board.model import PENDING, RELEASED, Task, lineage
+from team_runtime.clock import iso
+from team_runtime.daemons.job_records import lost
 from team_runtime.errors import TeamError
 from team_runtime.process.orphans import end_left_by
 from team_runtime.store.presence import RunPresence
@@ -32,6 +34,7 @@ class Recovery:
         dead = self._dead()
         for user in end_left_by(dead):
             self.workspace.events.emit("process_ended", pid=user.pid, name=user.name)
+        self._lose_jobs()
         self._mend_git()
         record = self.workspace.sessions.load(session)
         # Noted before anything is claimed, so that the next run finds what this one held.
@@ -47,6 +50,14 @@ class Recovery:
     def _dead(self) -> Sequence[str]:
         known = [str(record["run"]) for record in self.presence.known()]
         return [run for run in known if self.presence.liveness(run) is Liveness.DEAD]
+
+    def _lose_jobs(self) -> None:
+        """Record that the jobs of dead runs are over; their agents are told when they go on."""
+        jobs = self.workspace.jobs
+        for job in jobs.all():
+            if job.running and self.presence.liveness(job.run) is Liveness.DEAD:
+                jobs.save(lost(job, iso(self.workspace.store.clock.now())))
+        jobs.prune()
 
     def _mend_git(self) -> None:
         """Finish or undo what was cut off."""

@@ -17,6 +17,7 @@ from team_runtime.app.agents import AgentFactory, Models, make_permissions
 from team_runtime.app.archive import tasks_of
 from team_runtime.app.confinement import Confining
 from team_runtime.app.hooks import About, begin, end, halting, load_hooks
+from team_runtime.app.jobs import attach_jobs, job_limits
 from team_runtime.app.listening import Listener
 from team_runtime.app.recovery import Recovery
 from team_runtime.app.workspace import Workspace
@@ -210,23 +211,39 @@ class _Host:
         factory = AgentFactory(workspace, self.models, self.permissions, listener)
         team = self._team(workspace, factory)
         workspace.hooks.halt = halting(team)
+        jobs = attach_jobs(
+            workspace, team, job_limits(self.request.settings), self.confining.sandbox
+        )
+        factory.jobs = jobs
         supervisor = Supervisor(clock, workspace.events.emit, lambda e: team.stop(str(e), e))
         limits = Limits(self.request.settings.max_turns, lambda e: team.stop(str(e), e))
         factory.may_call = limits.count_turn
         start = self._start(workspace, claims)
         is_new = LEAD not in workspace.sessions.agents(self.session)
-        watched = [workspace.store.layout.mail, workspace.store.layout.tasks]
+        layout = workspace.store.layout
+        watched = [layout.mail, layout.tasks, layout.job_requests]
         for folder in watched:
             workspace.store.folder(folder)
-        watching = watch(watched, team.on_file)
-        look = partial(look_again, workspace.told_folders, team.on_folder, watching.active)
+
+        def on_folder(folder: Path) -> None:
+            team.on_folder(folder)
+            jobs.on_folder(folder)
+
+        def on_file(path: Path) -> None:
+            team.on_file(path)
+            jobs.on_folder(path.parent)
+
+        watching = watch(watched, on_file)
+        look = partial(look_again, workspace.told_folders, on_folder, watching.active)
         supervisor.add("folders", look)
         try:
             workspace.hooks.attach(LEAD, LoopHost(interrupts.before))
             start = await to_thread.run_sync(begin, workspace.hooks, start, is_new)
             async with anyio.create_task_group() as group:
                 group.start_soon(supervisor.run)
+                jobs.open(group)
                 ending = await run_team(team, start, self.request.settings.timeout, interrupts)
+                await jobs.shut_down("the run has ended")
                 group.cancel_scope.cancel()
             workspace.hooks.detach(LEAD)
             await to_thread.run_sync(end, workspace.hooks, ending)

@@ -14,6 +14,7 @@ from team_runtime.app.hooks import command_hooks
 from team_runtime.board.json_board import JsonBoard
 from team_runtime.bus.maildir import Maildir
 from team_runtime.clock import SystemClock
+from team_runtime.daemons.job_records import JobStore
 from team_runtime.errors import NotARepository, ProgramMissing
 from team_runtime.events import EventLog
 from team_runtime.git.landing import Landing
@@ -81,6 +82,10 @@ class Workspace:
         return Maildir(self.store, self.events.emit)
 
     @cached_property
+    def jobs(self) -> JobStore:
+        return JobStore(self.store)
+
+    @cached_property
     def plans(self) -> PlanStore:
         return PlanStore(self.store, self.events.emit)
 
@@ -89,9 +94,14 @@ class Workspace:
         return Sessions(self.store)
 
     def told_folders(self) -> list[Path]:
-        """The folders in which a change may be news for an agent."""
-        mail = self.store.layout.mail
-        return [self.store.layout.tasks, *(mail / name / "new" for name in self.store.names(mail))]
+        """The folders in which a change may be news for an agent or a job."""
+        layout = self.store.layout
+        mail = layout.mail
+        return [
+            layout.tasks,
+            layout.job_requests,
+            *(mail / name / "new" for name in self.store.names(mail)),
+        ]
 
     @cached_property
     def environment(self) -> dict[str, str]:

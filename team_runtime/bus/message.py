@@ -58,5 +58,7 @@ def stamped(draft: Message, clock: Clock, entropy: Entropy) -> Message:
 
 def render(message: Message) -> str:
     """The message as text for a model: wrapped and escaped, so that no body can forge another."""
+    if "job" in message.attributes and message.type == "notification":
+        return element("task_notification", dict(message.attributes), message.body)
     attributes = {"from": message.sender, "type": message.type, "id": message.id}
     return element("team_message", attributes | dict(message.attributes), message.body)

@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "tasks": ("team_runtime.cli.tasks", "The task board."),
     "plans": ("team_runtime.cli.plans", "Review the agents' plans."),
     "worktrees": ("team_runtime.cli.worktrees", "See, land and remove the agents' work."),
+    "jobs": ("team_runtime.cli.jobs", "The agents' background commands."),
     "mail": ("team_runtime.cli.mail", "Mailboxes: write to an agent, look at what waits."),
     "sessions": ("team_runtime.cli.sessions", "What was said and done in each session."),
     "status": ("team_runtime.cli.status", "Who does what, right now."),

@@ -28,13 +28,14 @@ def mend_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def put(text: str) -> None:
-    """Print a line of the answer to stdout. Whoever stopped reading misses the rest of it.
+def put(text: str | bytes, nl: bool = True) -> None:
+    """Print a line of the answer to stdout. Whoever stopped reading misses the rest of it. `nl` is
+    false for what is not whole lines.
 
     Raises `OutputLost` when it cannot be written, as on a full disk.
     """
     try:
-        click.echo(text)
+        click.echo(text, nl=nl)
     except (OSError, ValueError) as error:
         unread = isinstance(error, OSError) and _is_unread(error, sys.stdout)
         _discard(sys.stdout)

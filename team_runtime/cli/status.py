@@ -9,6 +9,8 @@ import click
 from team_runtime.app.archive import agent_states, daemon_states
 from team_runtime.board.model import STATUSES, Task
 from team_runtime.cli.common import Shared, shared_options
+from team_runtime.daemons.job_records import job_record
+from team_runtime.daemons.job_text import job_line
 from team_runtime.plans.model import Plan
 from team_runtime.store.presence import Runs
 from team_runtime.text import for_terminal, one_line
@@ -30,6 +32,7 @@ def command(shared: Shared) -> None:
     tasks = workspace.board.list()
     held = [task for task in tasks if task.status == "in_progress"]
     waiting = workspace.plans.pending()
+    jobs = [job for job in workspace.jobs.all() if job.running and job.run in alive]
     counts = {status: sum(t.status == status for t in tasks) for status in STATUSES}
     answer: dict[str, Any] = {
         "workspace": str(shared.root),
@@ -41,6 +44,7 @@ def command(shared: Shared) -> None:
         "inProgress": [
             {"id": t.id, "owner": t.owner, "since": t.claim.at if t.claim else None} for t in held
         ],
+        "jobs": [job_record(job) for job in jobs],
         "plans": [
             {"id": p.id, "revision": p.current.number, "agent": p.agent, "task": p.task}
             for p in waiting
@@ -53,6 +57,7 @@ def command(shared: Shared) -> None:
         *map(_daemon, daemons),
         ", ".join(f"{n} {status}" for status, n in counts.items() if n) or "no tasks",
         *map(_task, held),
+        *(f"  {job_line(job)}" for job in jobs),
         *map(_plan, waiting),
     ]
     shared.answer(answer, lines)

@@ -119,6 +119,14 @@ _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str | None]]] = {
     "worktree_landed": lambda r: f"landed {r['name']} on {r['target']}",
     "worktree_removed": lambda r: f"removed worktree {r['name']}",
     "message_sent": lambda r: f"wrote to {r['to']}" if r["type"] == "message" else None,
+    "job_started": lambda r: (
+        f"goes on with {r['job']} in the background: {one_line(r['command'], 80)}"
+        if r["moved"]
+        else f"started {r['job']}: {one_line(r['command'], 80)}"
+    ),
+    "job_ended": lambda r: (
+        f"{r['job']} {r['status']}" + (f": {one_line(r['reason'])}" if r["reason"] else "")
+    ),
     "api_retry": lambda r: (
         f"waits {r['delay']:.1f} s to ask the model again: {one_line(r['cause'])}"
     ),

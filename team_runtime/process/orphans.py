@@ -18,16 +18,18 @@ from team_runtime.process.usage import User, processes, user_of
 
 MARK: Final = "TEAM_RUN"
 """The variable that names the run."""
+COMMAND_MARK: Final = "TEAM_COMMAND"
+"""The variable that names one command of an agent."""
 _LOOKS: Final = 600
 _GIT_LOOKS: Final = 500
 _PAUSE: Final = 0.01
 """Seconds between two looks."""
 
 
-def left_by(runs: Collection[str], proc: Path = Path("/proc")) -> list[User]:
+def left_by(runs: Collection[str], proc: Path = Path("/proc"), variable: str = MARK) -> list[User]:
     """The living processes that were started by one of `runs`; empty where the system does not
-    tell, as outside Linux."""
-    marks = {f"{MARK}={run}".encode() for run in runs}
+    tell, as outside Linux. `variable` is the one that names what is meant."""
+    marks = {f"{variable}={run}".encode() for run in runs}
     return [
         user_of(entry)
         for entry in processes(proc)
@@ -54,6 +56,21 @@ def end_left_by(
                 ended[user.pid] = user
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(user.pid, signal.SIGKILL)
+        time.sleep(_PAUSE)
+    return list(ended.values())
+
+
+def end_command(mark: str, proc: Path = Path("/proc")) -> list[User]:
+    """End what the command with this mark has left, wherever it went. Returns what it was."""
+    ended: dict[int, User] = {}
+    for _ in range(_LOOKS):
+        found = left_by([mark], proc, COMMAND_MARK)
+        if not found:
+            break
+        for user in found:
+            ended[user.pid] = user
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(user.pid, signal.SIGKILL)
         time.sleep(_PAUSE)
     return list(ended.values())
 

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from typing import Final
+from contextlib import suppress
+from typing import Final, Protocol
 
 CHUNK: Final = 1 << 16
+_FLOOD: Final = 1 << 18
+"""Bytes read at once, and the size of the pipe, while most of what comes is not kept anyway."""
+
+
+class Sink(Protocol):
+    """Where output goes that is not held in memory. Never blocks, never raises."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def skip(self, count: int) -> None:
+        """So many bytes are missing here."""
+        ...
+
+    @property
+    def full(self) -> bool:
+        """Whether something is dropped from now on."""
+        ...
 
 
 class Output:
@@ -17,6 +36,8 @@ class Output:
         self._head = bytearray()
         self._tail = bytearray()
         self._total = 0
+        self._sink: Sink | None = None
+        self._flooded = False
         self.closed = False
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
@@ -24,13 +45,34 @@ class Output:
     def read(self) -> bool:
         """Take what is there; returns whether more may come. Never blocks."""
         try:
-            chunk = os.read(self.reader, CHUNK)
+            chunk = os.read(self.reader, _FLOOD if self._flooded else CHUNK)
         except BlockingIOError:
             return True
         self._add(chunk)
         return bool(chunk)
 
+    def flooded(self) -> bool:
+        """Whether so much came that only the end of the rest is kept: there is no hurry then."""
+        full = self._total > self._head_limit if self._sink is None else self._sink.full
+        if full and not self._flooded:
+            self._flooded = True
+            with suppress(AttributeError, OSError):
+                fcntl.fcntl(self.reader, fcntl.F_SETPIPE_SZ, _FLOOD)
+        return full
+
+    def divert(self, sink: Sink) -> None:
+        """Give what was kept to `sink`, and all that is still to come."""
+        sink.write(bytes(self._head))
+        if self.dropped:
+            sink.skip(self.dropped)
+        sink.write(bytes(self._tail[max(0, len(self._tail) - self._tail_limit) :]))
+        self._head, self._tail = bytearray(), bytearray()
+        self._sink = sink
+
     def _add(self, chunk: bytes) -> None:
+        if self._sink is not None:
+            self._sink.write(chunk)
+            return
         self._total += len(chunk)
         room = self._head_limit - len(self._head)
         if room > 0:

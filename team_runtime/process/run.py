@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import IO, Final
 
 import anyio
+from anyio.abc import Process
 
 from team_runtime.clock import SystemClock
 from team_runtime.crossing import Crossing, Stopped
@@ -43,7 +44,7 @@ class BlockingRunner:
     """Runs programs from plain threads: for the library and the command line."""
 
     def run(self, command: Command) -> Completed:
-        with _pipes(command) as pipes:
+        with opened_pipes(command) as pipes:
             with _clear_errors(command):
                 process = subprocess.Popen(
                     pipes.argv,
@@ -85,21 +86,27 @@ class LoopRunner:
         return completed
 
 
+async def spawn(command: Command, pipes: Pipes) -> Process:
+    """Start a program on the event loop. Raises `ProgramMissing`."""
+    with _clear_errors(command):
+        process = await anyio.open_process(
+            pipes.argv,
+            pass_fds=pipes.attached,
+            cwd=command.cwd,
+            env=dict(command.env),
+            stdin=pipes.stdin,
+            stdout=pipes.out.writer,
+            stderr=pipes.err.writer,
+            start_new_session=True,
+        )
+    pipes.close_writers()
+    return process
+
+
 async def run_on_loop(command: Command) -> Completed:
     """`Runner.run` for code that is on the event loop already."""
-    with _pipes(command) as pipes:
-        with _clear_errors(command):
-            process = await anyio.open_process(
-                pipes.argv,
-                pass_fds=pipes.attached,
-                cwd=command.cwd,
-                env=dict(command.env),
-                stdin=pipes.stdin,
-                stdout=pipes.out.writer,
-                stderr=pipes.err.writer,
-                start_new_session=True,
-            )
-        pipes.close_writers()
+    with opened_pipes(command) as pipes:
+        process = await spawn(command, pipes)
         timed_out = True
         try:
             async with anyio.create_task_group() as readers:
@@ -108,19 +115,21 @@ async def run_on_loop(command: Command) -> Completed:
                 with anyio.move_on_after(command.timeout):
                     await process.wait()
                     timed_out = False
-                await _end_group(process.pid)
+                await end_group(process.pid)
                 status = await process.wait()
                 readers.cancel_scope.deadline = anyio.current_time() + DRAIN
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await _end_group(process.pid)
+                await end_group(process.pid)
                 await process.wait()
             raise
         return pipes.completed(status, timed_out)
 
 
 @dataclass
-class _Pipes:
+class Pipes:
+    """What a program is started with, and the ends to read of its output."""
+
     argv: list[str]
     attached: tuple[int, ...]
     """The further descriptors that the program gets."""
@@ -143,7 +152,8 @@ class _Pipes:
 
 
 @contextmanager
-def _pipes(command: Command) -> Iterator[_Pipes]:
+def opened_pipes(command: Command) -> Iterator[Pipes]:
+    """The pipes of `command`, closed at the end."""
     # Input comes from an unnamed file, so that nobody has to feed a pipe while reading others.
     with contextlib.ExitStack() as stack:
         stdin: IO[bytes] | int = subprocess.DEVNULL
@@ -163,7 +173,7 @@ def _pipes(command: Command) -> Iterator[_Pipes]:
         if not command.merge:
             err = Output(command.keep)
             stack.callback(err.close)
-        yield _Pipes(argv, attached, stdin, out, err)
+        yield Pipes(argv, attached, stdin, out, err)
 
 
 @contextmanager
@@ -203,7 +213,8 @@ def _signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
-async def _end_group(pid: int) -> None:
+async def end_group(pid: int) -> None:
+    """TERM, then KILL for what has not ended within the grace."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         _signal_group(pid, number)
         for _ in range(int(GRACE / _TICK)):
@@ -219,7 +230,7 @@ async def _read_all(output: Output) -> None:
             return
 
 
-def _attend(process: subprocess.Popen[bytes], pipes: _Pipes, timeout: float) -> bool:
+def _attend(process: subprocess.Popen[bytes], pipes: Pipes, timeout: float) -> bool:
     """See the program to its end; returns whether it was ended for taking too long."""
 
     def exited() -> bool:

@@ -54,6 +54,11 @@ def group_lives(group: int, proc: Path = Path("/proc")) -> bool:
     return not found or any(_runs_in(entry, group) for entry in found)
 
 
+def in_group(group: int, proc: Path = Path("/proc")) -> list[User]:
+    """The processes of the group that can still run; empty where the system does not tell."""
+    return [user_of(entry) for entry in processes(proc) if _runs_in(entry, group)]
+
+
 def _runs_in(entry: Path, group: int) -> bool:
     try:
         state, _, found = (entry / "stat").read_text().rpartition(")")[2].split()[:3]

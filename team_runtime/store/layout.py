@@ -85,6 +85,16 @@ class Layout:
         return self.team / "spill"
 
     @property
+    def jobs(self) -> Path:
+        """A record of each background command, and beside it a folder with its output."""
+        return self.team / "jobs"
+
+    @property
+    def job_requests(self) -> Path:
+        """What other processes ask of running jobs."""
+        return self.jobs / "requests"
+
+    @property
     def temporary(self) -> Path:
         """Temporary files of commands, where the sandbox gives them no place of their own."""
         return self.team / "temporary"

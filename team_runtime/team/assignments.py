@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from team_runtime.board.base import Board, Claim
 from team_runtime.board.checks import check_held
@@ -42,6 +43,28 @@ class Assignment:
     done: bool = False
 
 
+class Occupants(Protocol):
+    """What may still be at work in the directory of a task beside its agent's own calls."""
+
+    def names(self, task_id: str) -> list[str]:
+        """What runs for the task now."""
+        ...
+
+    def end(self, task_id: str, reason: str) -> None:
+        """End it, and return when nothing of it can change the directory any more."""
+        ...
+
+
+class Nobody:
+    """The `Occupants` of a team without background commands."""
+
+    def names(self, task_id: str) -> list[str]:
+        return []
+
+    def end(self, task_id: str, reason: str) -> None:
+        """Nothing runs."""
+
+
 class Assignments:
     """The assignments of one team. Safe to use from all agents' threads."""
 
@@ -54,6 +77,8 @@ class Assignments:
         self._work = work
         self._plans = plans
         self._main = main
+        self.occupants: Occupants = Nobody()
+        """Ended before a directory is committed and handed on."""
         self._lock = threading.RLock()
         self._held: dict[str, Assignment] = {}
         self._needs_plan: set[str] = set()
@@ -79,6 +104,7 @@ class Assignments:
             task = self._board.get(task_id)
             if task.worktree is None:  # taken under the lock, so that nobody else gets the checkout
                 return self._remember(Assignment(claim, task, Place(self._main, task.id)))
+        self.occupants.end(task_id, f"{agent} begins {task_id} anew")
         place = self._work.start(claim)
         return self._remember(Assignment(claim, self._board.get(task_id), place))
 
@@ -154,6 +180,12 @@ class Assignments:
         closed = self.gate(agent)
         if closed is not None:
             raise PlanRefused(f"{task_id} was not completed: {closed}")
+        running = self.occupants.names(task_id)
+        if running:
+            detail = (
+                f"{', '.join(running)} still runs in its directory: wait for its end, or end it"
+            )
+            raise TransitionRefused(task_id, "completed", detail)
         finished = self._work.finish(held.claim, summary, runner)
         self._remember(replace(held, task=finished.task, done=True))
         return finished
@@ -161,6 +193,7 @@ class Assignments:
     def give_up(self, agent: str, task_id: str, note: str) -> None:
         """Fail the agent's own task, keeping its work on its branch."""
         held = self._own(agent, task_id, "failed")
+        self.occupants.end(task_id, f"{task_id} was given up")
         self._work.give_up(held.claim, note)
         self._forget(agent)
 
@@ -171,6 +204,7 @@ class Assignments:
         self._forget(agent)
         if held is None or held.done:
             return None
+        self.occupants.end(held.claim.task_id, f"{held.claim.task_id} was given back: {note}")
         try:
             self._work.give_back(held.claim, note)
         except StaleClaim:
@@ -190,12 +224,14 @@ class Assignments:
             return None
         if held.done:
             self._forget(agent)
+            self.occupants.end(held.claim.task_id, f"{held.claim.task_id} is completed")
             self._work.keep_rest(held.claim)
             return None
         try:
             check_held(self._board.get(held.claim.task_id), held.claim)
         except StaleClaim:
             self._forget(agent)
+            self.occupants.end(held.claim.task_id, f"{held.claim.task_id} was taken from {agent}")
             return held.claim.task_id
         return None
 

@@ -28,6 +28,8 @@ def catch_up(team: Team, agents: Mapping[str, Agent]) -> None:
             continue
         if _has_ended_its_turn(team, agent) and report_id(team, agent) not in lead_has:
             report(team, agent, agent.conversation.said)
+    for tell in team.resuming:
+        tell({name: agent.conversation.delivered for name, agent in agents.items()})
 
 
 def _assign_again(team: Team, agent: Agent) -> None:

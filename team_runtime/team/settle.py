@@ -45,6 +45,7 @@ class Settling:
             self.reminded.update(waiting)
             return Settled.REMIND
         unfinished = [] if waiting else [m for m in idle if self._unfinished(m)]
+        unfinished = [m for m in unfinished if not team.waits(m.name)]
         for member in unfinished:
             team.change(member.name, remind=True)
             team.ring(member.name)

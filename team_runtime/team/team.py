@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -69,6 +69,11 @@ class Team:
         self.awaited: list[Callable[[], bool]] = []
         """Each says whether something outside of the agents can still wake one of them, such as a
         running job. It sends the mail first and then says no, and rings the lead."""
+        self.resuming: list[Callable[[Mapping[str, Collection[str]]], None]] = []
+        """Each tells resumed agents what is left to be said, given the ids of the messages that
+        each of them has."""
+        self.waits: Callable[[str], bool] = lambda name: False
+        """Whether a member has something running that will wake it, such as a job."""
         self.stopping = False
         """Whether the whole team was asked to stop: nobody is left to be told about a member."""
 

@@ -109,7 +109,7 @@ class Teammate:
     def _reminded(self) -> bool:
         """Go on with the own task: at once, unless a question of it may still be answered."""
         member = self.member
-        if member.asked and not member.remind:
+        if (member.asked or self.team.waits(self._name)) and not member.remind:
             return False
         member.remind = member.planned = False
         task_id = self._task_id()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, TypeVarTuple
 
 from team_runtime.guard.base import Effect
-from team_runtime.process.base import Runner
+from team_runtime.process.base import Command, Completed, Runner
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -50,6 +50,27 @@ class Seen:
     digests: dict[str, bytes] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Moved:
+    """A command that took too long and goes on as a job."""
+
+    job: str
+    output: bytes
+    """What it has written so far."""
+
+
+class Background(Protocol):
+    """Runs the commands of one call, which may go on when the call has ended."""
+
+    def run(self, text: str, command: Command) -> Completed | Moved:
+        """`command`, which is `text` for people, to its end or until its time-out has passed."""
+        ...
+
+    def start(self, text: str, command: Command, seconds: float | None) -> str:
+        """Start a job, which is ended after so many seconds, and return its id."""
+        ...
+
+
 def nothing(path: str) -> bool:
     """The `May` of a context for which nothing was decided."""
     return False
@@ -71,6 +92,8 @@ class ToolContext:
     """Further folders that may be read: where outputs were spilled to."""
     may: May = nothing
     """Whether this call may use a path below the place's root, after all links."""
+    background: Background | None = None
+    """Where commands can go on in the background; without it they are ended after their time."""
 
 
 class Tool(Protocol):

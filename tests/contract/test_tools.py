@@ -9,20 +9,25 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 from anyio import from_thread, to_thread
+from anyio.abc import TaskGroup, TaskStatus
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from team_runtime.app.agents import TOOL_NAMES, AgentFactory, Models, make_permissions
+from team_runtime.app.jobs import attach_jobs
 from team_runtime.app.workspace import Workspace
 from team_runtime.clock import iso
 from team_runtime.config import Settings
 from team_runtime.crossing import Bell, Crossing
+from team_runtime.daemons.jobs import JobLimits
 from team_runtime.loop.dispatch import Dispatch
 from team_runtime.models.base import INVALID_JSON, ModelReply, ModelRequest, RetryNotice
 from team_runtime.process.run import LoopRunner
+from team_runtime.process.sandbox import NoSandbox
 from team_runtime.team.assignments import Assignments
 from team_runtime.team.member import Member
 from team_runtime.team.team import Parts, Team
@@ -33,7 +38,7 @@ from tests.support.repositories import new_repository
 FIRST_REQUEST = 14 * 1024
 """Bytes of the lead's first request without the user's prompt."""
 VALID: dict[str, dict[str, Json]] = {
-    "bash": {"command": "true", "timeout": 5},
+    "bash": {"command": "true", "timeout": 5, "run_in_background": False},
     "claim_task": {"task_id": "task_1"},
     "complete_task": {"task_id": "task_1", "summary": "done"},
     "create_task": {"subject": "s", "description": "d", "blockedBy": ["task_1"], "priority": 1},
@@ -43,6 +48,9 @@ VALID: dict[str, dict[str, Json]] = {
     "glob": {"pattern": "*"},
     "grep": {"pattern": "a", "path": ".", "glob": "*", "ignore_case": True},
     "land_worktree": {"name": "w"},
+    "job_output": {"job_id": "job_1", "cursor": 0},
+    "kill_job": {"job_id": "job_1"},
+    "list_jobs": {},
     "list_tasks": {},
     "list_teammates": {},
     "read_file": {"path": "a.txt", "offset": 0, "limit": 1},
@@ -87,14 +95,28 @@ class Stage:
         self._portal = portal
         self._workspace = Workspace(root, dict(os.environ), LoopRunner(Crossing()))
         self._settings = Settings(model="anthropic:none", permission_mode=mode)
-        self.dispatches: dict[str, Dispatch] = portal.call(self._made)
+        self._over, _ = portal.start_task(self._host)
 
-    async def _made(self) -> dict[str, Dispatch]:
+    async def _host(self, *, task_status: TaskStatus[None]) -> None:
+        self._enough = anyio.Event()
+        async with anyio.create_task_group() as group:
+            self.dispatches: dict[str, Dispatch] = await self._made(group)
+            task_status.started()
+            await self._enough.wait()
+            group.cancel_scope.cancel()
+
+    def close(self) -> None:
+        self._portal.call(self._enough.set)
+        self._over.result()
+
+    async def _made(self, group: TaskGroup) -> dict[str, Dispatch]:
         parts = await to_thread.run_sync(self._parts)
         models = Models(0, 0, {"anthropic": NoModel()})
         permissions = make_permissions(self._settings)
         factory = AgentFactory(self._workspace, models, permissions, lambda name, entry: None)
         team = Team(parts, factory.make)
+        factory.jobs = attach_jobs(self._workspace, team, JobLimits(), NoSandbox())
+        factory.jobs.open(group)
         _, agent = team.add_lead()
         ann = Member("ann", "role", parts.model, Crossing(), Bell())
         team._members["ann"] = ann  # spawning it would start a thread that takes turns
@@ -148,7 +170,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """In the mode in which nothing but walls is left."""
     root = new_repository(tmp_path_factory.mktemp("tools"))
     with from_thread.start_blocking_portal() as portal:
-        yield Stage(portal, root, "bypassPermissions")
+        stage = Stage(portal, root, "bypassPermissions")
+        yield stage
+        stage.close()
 
 
 EVERY_TOOL = pytest.mark.parametrize("tool", sorted(TOOL_NAMES))

@@ -1,0 +1,46 @@
+"""The background commands of a run, joined to its team."""
+
+from __future__ import annotations
+
+from team_runtime.app.workspace import Workspace
+from team_runtime.config import Settings
+from team_runtime.daemons.jobs import JobLimits, JobParts, Jobs
+from team_runtime.process.bubblewrap import Bubblewrap
+from team_runtime.process.sandbox import Sandbox
+from team_runtime.team.planning import LEAD
+from team_runtime.team.team import Team
+
+
+def job_limits(settings: Settings) -> JobLimits:
+    """The limits that a person has set."""
+    return JobLimits(
+        per_agent=settings.jobs_per_agent,
+        per_team=settings.jobs_per_team,
+        seconds=settings.job_seconds,
+        output_bytes=settings.job_output_bytes,
+    )
+
+
+def attach_jobs(workspace: Workspace, team: Team, limits: JobLimits, sandbox: Sandbox) -> Jobs:
+    """Jobs for this team: it waits for them, and tells them who has gone and what ends."""
+    jobs = Jobs(
+        JobParts(
+            store=workspace.jobs,
+            bus=workspace.bus,
+            clock=workspace.store.clock,
+            emit=workspace.events.emit,
+            session=team.parts.session,
+            run=team.parts.run,
+            lead=LEAD,
+            is_ending=lambda: team.stopping,
+            settled=team.ring_all,
+            limits=limits,
+            contained=isinstance(sandbox, Bubblewrap),
+        )
+    )
+    team.awaited.append(jobs.can_wake)
+    team.waits = jobs.can_wake
+    team.resuming.append(jobs.catch_up)
+    team.parts.assignments.occupants = jobs
+    workspace.events.add(jobs.on_event)
+    return jobs

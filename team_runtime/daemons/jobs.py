@@ -1,0 +1,377 @@
+"""The background commands of a run: started for agents, watched, ended with the run.
+
+Each has a record on disk before it starts, and one message to its agent when it has ended. The
+record says whether that was sent, and the message's id follows from the job, so that a process that
+dies in between neither loses nor repeats it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from team_runtime.bus.base import Bus
+from team_runtime.clock import Clock, iso
+from team_runtime.crossing import Bell, Crossing
+from team_runtime.daemons.job_records import COMPLETED, FAILED, KILLED, Job, JobStore
+from team_runtime.daemons.job_text import notification
+from team_runtime.errors import JobRefused, TeamError
+from team_runtime.events import Emit
+from team_runtime.process.base import Command
+from team_runtime.process.program import Program
+from team_runtime.store.spool import Spool, kept_in
+
+POLL_SECONDS: Final = 60.0
+"""The floor under hints that another process has asked for something."""
+NOTIFICATION: Final = "notification"
+_ENDED: Final = ("stopped", "failed")
+END_SECONDS: Final = 30.0
+"""How long an agent waits for jobs that it has ended."""
+
+
+@dataclass(frozen=True)
+class JobLimits:
+    """How much background commands may take."""
+
+    per_agent: int = 8
+    per_team: int = 16
+    seconds: float | None = 24 * 3600.0
+    output_bytes: int = 10_000_000
+    """Of each job's output on disk: half for the head, half for the tail."""
+
+
+@dataclass(frozen=True)
+class JobParts:
+    """What the jobs of a run are made of."""
+
+    store: JobStore
+    bus: Bus
+    clock: Clock
+    emit: Emit
+    session: str
+    run: str
+    lead: str
+    """Who is told about the jobs of agents that are gone."""
+    is_ending: Callable[[], bool]
+    """Whether the whole team stops, so that its agents are told when they are resumed."""
+    settled: Callable[[], None]
+    """Called when a job has ended and its message was sent."""
+    limits: JobLimits = field(default_factory=JobLimits)
+    contained: bool = False
+    """Whether the kernel ends what a command leaves running before anybody could count it."""
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """What a program had written when it became a job."""
+
+    output: bytes
+    size: int
+
+
+@dataclass
+class _Running:
+    job: Job
+    program: Program | None = None
+    spool: Spool | None = None
+    began: float = 0.0
+    reason: str | None = None
+    over: anyio.Event = field(default_factory=anyio.Event)
+    """Set when it has ended and its agent was told."""
+
+
+class Jobs:
+    """The jobs of one run. Methods are called from agents' threads, coroutines on the loop."""
+
+    def __init__(self, parts: JobParts) -> None:
+        self.parts = parts
+        self._lock = threading.RLock()
+        self._running: dict[str, _Running] = {}
+        self._gone: set[str] = set()
+        """Agents that have ended before the team did."""
+        self._closing: str | None = None
+        self._group: TaskGroup | None = None
+        self._crossing = Crossing()
+        self._requests: Bell | None = None
+
+    # The run
+
+    def open(self, group: TaskGroup) -> None:
+        """Jobs live in `group`."""
+        self._group = group
+        self._requests = Bell()
+        group.start_soon(self._answer_requests, self._requests)
+
+    async def shut_down(self, reason: str) -> None:
+        """Start no more, end all that run, and wait until that is recorded."""
+        self._closing = reason
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for running in self._live():
+                    group.start_soon(self._end, running, reason)
+
+    def can_wake(self, agent: str | None = None) -> bool:
+        """Whether a job (of this agent) runs, so that a message about it will come."""
+        return bool(self.running(agent=agent))
+
+    def on_folder(self, folder: Path) -> None:
+        """A hint that another process may have asked for something. From any thread."""
+        if folder == self.parts.store.requests and self._requests is not None:
+            self._requests.ring()
+
+    def on_event(self, record: Mapping[str, Any]) -> None:
+        """An event sink: what an agent leaves is handed to the lead."""
+        agent, kind = record["agent"], record["kind"]
+        if kind == "agent_spawned":
+            self._gone.discard(agent)
+        elif kind == "agent_state" and record["state"] in _ENDED and not self.parts.is_ending():
+            self._hand_over(agent)
+
+    def _hand_over(self, agent: str) -> None:
+        """From now on the lead is told about this agent's jobs, also what it has not read."""
+        self._gone.add(agent)
+        for message in self.parts.bus.unread(agent):
+            if message.type == NOTIFICATION:
+                self._send(self.parts.lead, message.body, message.attributes, message.id)
+
+    def catch_up(self, delivered: Mapping[str, Container[str]]) -> None:
+        """Tell the agents of a resumed session what an earlier run could not tell them. `delivered`
+        holds the ids of the messages that each of them has."""
+        lead = self.parts.lead
+        for job in self.of_session():
+            if job.running or job.told:
+                continue
+            if job.agent not in delivered:
+                self._gone.add(job.agent)
+            if job.message_id in delivered.get(job.agent, delivered[lead]):
+                self._save(replace(job, told=True))
+            else:
+                self.tell(job)
+
+    # What runs
+
+    def running(self, agent: str | None = None, task: str | None = None) -> list[Job]:
+        """The jobs that run, oldest first, of one agent or for one task when it is given."""
+        with self._lock:
+            jobs = [running.job for running in self._running.values()]
+        return [j for j in jobs if agent in (None, j.agent) and task in (None, j.task)]
+
+    def names(self, task_id: str) -> list[str]:
+        """The ids of the jobs that run for a task."""
+        return [job.id for job in self.running(task=task_id)]
+
+    def get(self, job_id: str) -> Job:
+        """A job of any session. Raises `UnknownJob`."""
+        return self.parts.store.get(job_id)
+
+    def of_session(self) -> list[Job]:
+        """The jobs of this session, oldest first."""
+        return [j for j in self.parts.store.all() if j.session == self.parts.session]
+
+    def note_read(self, job_id: str, agent: str, place: int) -> None:
+        """Remember up to where in a job's output an agent has read."""
+        with self._lock:
+            job = self.get(job_id)
+            if job.read.get(agent) != place:
+                self._save(replace(job, read={**job.read, agent: place}))
+
+    # Starting
+
+    def begin(self, draft: Callable[[str], Job]) -> Job:
+        """A record for a job that starts now. Raises `JobRefused` when there are too many."""
+        with self._lock:
+            job = self.parts.store.create(lambda job_id: self._counted(draft(job_id)))
+            self._running[job.id] = _Running(job)
+            return job
+
+    def _counted(self, job: Job) -> Job:
+        limits = self.parts.limits
+        if self._closing is not None:
+            raise JobRefused(self._closing)
+        if len(self.running(agent=job.agent)) >= limits.per_agent:
+            raise JobRefused(f"{job.agent} already has {limits.per_agent} that run; end one first")
+        if len(self._running) >= limits.per_team:
+            raise JobRefused(f"{limits.per_team} of the team already run; end one first")
+        return job
+
+    def discard(self, job: Job) -> None:
+        """The job that was begun could not be started, or had ended before it was one."""
+        with self._lock:
+            self._running.pop(job.id, None)
+        self.parts.store.discard(job)
+        self.parts.settled()
+
+    async def start(self, command: Command, mark: str) -> Program:
+        """A program that is ended with the run. Raises `ProgramMissing`."""
+        assert self._group is not None
+        if self._closing is not None:
+            raise JobRefused(self._closing)
+        return await Program.start(command, mark, self._group)
+
+    async def launch(self, job: Job, command: Command, mark: str, seconds: float | None) -> None:
+        """Start the program of a job. Raises `ProgramMissing`, `JobRefused`."""
+        with anyio.CancelScope(shield=True):
+            program = await self.start(command, mark)
+            self._watch(job, program, seconds)
+
+    async def adopt(self, job: Job, program: Program) -> SoFar | None:
+        """Make a program that runs already the job's. Returns its output so far, or `None` when
+        it has just ended."""
+        if program.over.is_set():
+            return None
+        output = program.so_far()
+        return SoFar(output, self._watch(job, program, None).size)
+
+    def _watch(self, job: Job, program: Program, seconds: float | None) -> Spool:
+        assert self._group is not None
+        running = self._running[job.id]
+        spool = Spool(self.parts.store.output(job.id), self.parts.limits.output_bytes)
+        program.divert(spool)
+        running.program, running.spool = program, spool
+        running.began = self.parts.clock.monotonic()
+        self.parts.emit(
+            "job_started",
+            job.agent,
+            job=job.id,
+            command=job.command,
+            task=job.task,
+            moved=job.moved,
+        )
+        self._group.start_soon(self._see_to_its_end, running, seconds or self.parts.limits.seconds)
+        return spool
+
+    # Ending
+
+    async def kill(self, job_id: str, reason: str) -> bool:
+        """End a job and wait until it is recorded; whether it still ran."""
+        with self._lock:
+            running = self._running.get(job_id)
+        if running is None or running.program is None:
+            return False
+        await self._end(running, reason)
+        return running.job.status == KILLED
+
+    def end(self, task_id: str, reason: str) -> None:
+        """End the jobs of a task and wait until nothing of them runs. From agents' threads."""
+        ids = set(self.names(task_id))
+        if ids:
+            self._crossing.finish(END_SECONDS, self._end_all, ids, reason)
+
+    async def _end_all(self, ids: set[str], reason: str) -> None:
+        async with anyio.create_task_group() as group:
+            for running in self._live():
+                if running.job.id in ids:
+                    group.start_soon(self._end, running, reason)
+
+    def _live(self) -> list[_Running]:
+        with self._lock:
+            return [each for each in self._running.values() if each.program is not None]
+
+    async def _end(self, running: _Running, reason: str) -> None:
+        assert running.program is not None
+        if not running.program.over.is_set():
+            running.reason = running.reason or reason
+        await running.program.end()
+        await running.over.wait()
+
+    async def _see_to_its_end(self, running: _Running, seconds: float | None) -> None:
+        """Until the program has ended, which it does in any case when the run is cancelled."""
+        program, spool = running.program, running.spool
+        assert program is not None
+        assert spool is not None
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(seconds):
+                await program.over.wait()
+            if not program.over.is_set():
+                running.reason = running.reason or f"it took longer than {seconds:g} seconds"
+                await program.end()
+            spool.close()
+            await to_thread.run_sync(self._settle, running, limiter=anyio.CapacityLimiter(1))
+            running.over.set()
+            self.parts.settled()
+
+    def _settle(self, running: _Running) -> None:
+        """Record the end, then tell the agent, then count it as over: in this order."""
+        try:
+            with self._lock:
+                running.job = self._ended(running)
+                self._save(running.job)
+            self.tell(running.job)
+        except TeamError as error:
+            text = f"the end of {running.job.id} could not be recorded: {error}"
+            self.parts.emit("notice", running.job.agent, text=text)
+        finally:
+            with self._lock:
+                self._running.pop(running.job.id, None)
+            job = running.job
+            self.parts.emit(
+                "job_ended",
+                job.agent,
+                job=job.id,
+                status=job.status,
+                exit_code=job.code,
+                reason=job.reason,
+                survivors=len(job.survivors),
+                seconds=round(self.parts.clock.monotonic() - running.began, 6),
+            )
+
+    def _ended(self, running: _Running) -> Job:
+        program, spool, job = running.program, running.spool, running.job
+        assert program is not None
+        assert spool is not None
+        status = KILLED if running.reason else COMPLETED if program.status == 0 else FAILED
+        survivors = () if self.parts.contained else tuple(map(str, program.survivors))
+        return replace(
+            job,
+            status=status,
+            ended=iso(self.parts.clock.now()),
+            exit_code=program.status if program.status >= 0 else None,
+            signal=-program.status if program.status < 0 else None,
+            reason=running.reason,
+            survivors=survivors,
+            bytes=spool.size,
+            dropped=spool.size - kept_in(self.parts.store.output(job.id)),
+            read=self._read_so_far(job),
+        )
+
+    def _read_so_far(self, job: Job) -> dict[str, int]:
+        try:
+            return dict(self.get(job.id).read)
+        except TeamError:  # somebody deleted the record: it is written anew
+            return dict(job.read)
+
+    def tell(self, job: Job) -> None:
+        """Send the one message about a job's end, and record that it was sent."""
+        body = notification(job, self.parts.store.output(job.id), self.parts.contained)
+        shown = job.status if job.status in (COMPLETED, FAILED) else KILLED
+        attributes = {"job": job.id, "status": shown, "exit_code": job.code}
+        to = self.parts.lead if job.agent in self._gone else job.agent
+        self._send(to, body, attributes, job.message_id)
+        with self._lock:
+            self._save(replace(job, told=True))
+
+    def _send(self, to: str, body: str, attributes: Mapping[str, str], message_id: str) -> None:
+        self.parts.bus.send("runtime", to, body, NOTIFICATION, attributes, message_id)
+
+    def _save(self, job: Job) -> None:
+        self.parts.store.save(job)
+        running = self._running.get(job.id)
+        if running is not None:
+            running.job = job
+
+    async def _answer_requests(self, requests: Bell) -> None:
+        """End the jobs that a person asked to have ended, from another process. What is asked of
+        a job that has ended, or of another run's, has no object any more."""
+        limiter = anyio.CapacityLimiter(1)
+        while True:
+            for job_id in await to_thread.run_sync(self.parts.store.to_kill, limiter=limiter):
+                await self.kill(job_id, "a person ended it")
+                await to_thread.run_sync(self.parts.store.answered, job_id, limiter=limiter)
+            await requests.wait(POLL_SECONDS)

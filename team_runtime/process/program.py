@@ -1,0 +1,109 @@
+"""A program that runs on the event loop by itself, whoever waits for it or stops waiting.
+
+What it started ends with it: its process group, and what left the group but still carries the
+command's mark. In a process namespace of its own the kernel has seen to that already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Final
+
+import anyio
+from anyio import to_thread
+from anyio.abc import Process, TaskGroup
+
+from team_runtime.process.base import Command, Completed
+from team_runtime.process.orphans import COMMAND_MARK, end_command
+from team_runtime.process.output import Sink
+from team_runtime.process.run import DRAIN, Pipes, end_group, opened_pipes, spawn
+from team_runtime.process.usage import User, in_group
+
+_FLOOD_PAUSE: Final = 0.002
+"""Seconds between two reads of output that is mostly dropped, so that it costs little."""
+
+
+def marked(command: Command, mark: str) -> Command:
+    """`command` with the mark by which everything that it starts is known."""
+    return replace(command, env={**command.env, COMMAND_MARK: mark})
+
+
+class Program:
+    """A running command. Use it on the loop's thread."""
+
+    def __init__(self, process: Process, pipes: Pipes, mark: str) -> None:
+        self._process = process
+        self._pipes = pipes
+        self._mark = mark
+        self._status = 0
+        self.survivors: list[User] = []
+        """What it had started and left running when it ended; this was ended too."""
+        self.over = anyio.Event()
+        """Set when it has ended, with all that it started, and its output has been read."""
+
+    @classmethod
+    async def start(cls, command: Command, mark: str, group: TaskGroup) -> Program:
+        """Start `command`, which was given `mark`; it is attended in `group`. Raises
+        `ProgramMissing`. It is started or not when this is cancelled, never half."""
+        with anyio.CancelScope(shield=True), contextlib.ExitStack() as stack:
+            pipes = stack.enter_context(opened_pipes(command))
+            program = cls(await spawn(command, pipes), pipes, mark)
+            group.start_soon(program._attend, stack.pop_all())
+        return program
+
+    def completed(self, timed_out: bool = False) -> Completed:
+        """How it ended, with the output that was not given to a sink."""
+        return self._pipes.completed(self._status, timed_out)
+
+    @property
+    def status(self) -> int:
+        """The exit status; negative for a signal."""
+        return self._status
+
+    def so_far(self) -> bytes:
+        """The output that is held in memory now."""
+        return self._pipes.out.kept()
+
+    def divert(self, sink: Sink) -> None:
+        """Give the output so far to `sink`, and all that is still to come."""
+        self._pipes.out.divert(sink)
+
+    async def end(self) -> None:
+        """End it and everything that it started, and wait until that is done."""
+        if not self.over.is_set():
+            await end_group(self._process.pid)
+            await self.over.wait()
+
+    async def _attend(self, stack: contextlib.ExitStack) -> None:
+        pid = self._process.pid
+        try:
+            with stack:
+                async with anyio.create_task_group() as readers:
+                    readers.start_soon(self._read_all)
+                    self._status = await self._process.wait()
+                    left = in_group(pid)
+                    await end_group(pid)
+                    left += await self._end_marked()
+                    self.survivors = list({user.pid: user for user in left}.values())
+                    readers.cancel_scope.deadline = anyio.current_time() + DRAIN
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await end_group(pid)
+                self._status = await self._process.wait()
+            raise
+        finally:
+            self.over.set()
+
+    async def _end_marked(self) -> list[User]:
+        # A limiter of its own: the default one may be held by threads that wait for this.
+        return await to_thread.run_sync(end_command, self._mark, limiter=anyio.CapacityLimiter(1))
+
+    async def _read_all(self) -> None:
+        output = self._pipes.out
+        while True:
+            await anyio.wait_readable(output.reader)
+            if not output.read():
+                return
+            if output.flooded():
+                await anyio.sleep(_FLOOD_PAUSE)
