@@ -6,13 +6,14 @@ repository that may not be trusted, so it may only narrow, and never names an en
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from team_runtime.errors import InputError
 from team_runtime.places import SETTINGS_FILE, user_folder
@@ -25,6 +26,7 @@ WORKSPACE_KEYS: Final = frozenset(
 _LISTS: Final = ("allow", "deny", "notify")
 KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 ENDPOINT: Final = "ANTHROPIC_BASE_URL"
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 
 
 class Settings(BaseModel):
@@ -63,8 +65,20 @@ class Settings(BaseModel):
     """Bytes of each one's output that are kept: half for the head, half for the tail."""
     command_memory: int | None = Field(default=None, ge=2**20)
     """Bytes of address space that each process of a command may have."""
+    environment: tuple[str, ...] = ()
+    """Variables that programs get besides the usual ones: names, or how names begin (`MY_*`)."""
     hooks: dict[str, Any] = Field(default_factory=dict)
     """Hooks in the form of a settings file's `hooks`; only in the user's own file."""
+
+    @field_validator("environment")
+    @classmethod
+    def _can_be_passed_on(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not _VARIABLE.fullmatch(name):
+                raise ValueError(f"{name!r} is not the name of a variable, nor how names begin")
+            if name.startswith("GIT_"):
+                raise ValueError(f"{name!r} could point git elsewhere, so no program gets it")
+        return names
 
 
 @dataclass(frozen=True)
@@ -111,6 +125,16 @@ def effective(
         key = str(fault["loc"][0])
         place = " and ".join(origins.get(key, ("settings",)))
         raise InputError(f"{place}: {key}: {_problem(fault)}; nothing was started") from error
+
+
+def passed_on(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables that the user's own settings pass on to programs. Raises `InputError`."""
+    place = user_folder(environ) / SETTINGS_FILE
+    try:
+        return Settings(environment=_read(place).get("environment", ())).environment
+    except ValidationError as error:
+        fault = _problem(error.errors(include_url=False)[0])
+        raise InputError(f"{place}: environment: {fault}; nothing was started") from error
 
 
 def _layers(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from team_runtime.clock import Clock, iso
+from team_runtime.text import Redactor
 
 EVENTS: Final[dict[str, str]] = {
     "run_started": "A process began a run: session, model, permission mode, sandbox, workspace.",
@@ -56,9 +57,10 @@ class EventLog:
     Sinks are called on the emitting thread and must be thread-safe and quick.
     """
 
-    def __init__(self, run: str, clock: Clock) -> None:
+    def __init__(self, run: str, clock: Clock, redactor: Redactor | None = None) -> None:
         self.run = run
         self._clock = clock
+        self._redactor = redactor or Redactor()
         self._sinks: list[Callable[[dict[str, Any]], None]] = []
 
     def add(self, sink: Callable[[dict[str, Any]], None]) -> None:
@@ -73,7 +75,7 @@ class EventLog:
             "run": self.run,
             "agent": agent,
             "kind": kind,
-            **fields,
+            **self._redactor.value(fields),
         }
         for sink in self._sinks:
             sink(record)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from html import escape
+from typing import Any, Final
 
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 controls, but tab and newline
     "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"  # invisible and bidirectional
 )
+
+SECRET: Final = "[secret]"
+"""Stands for a secret that was taken out."""
 
 
 def scrub(text: str) -> str:
@@ -45,3 +50,36 @@ def element(tag: str, attributes: dict[str, str], body: str) -> str:
     """`<tag a="…">body</tag>` with everything escaped, so that no body can close or forge it."""
     shown = "".join(f' {key}="{escape(scrub(value))}"' for key, value in attributes.items())
     return f"<{tag}{shown}>{escape(scrub(body), quote=False)}</{tag}>"
+
+
+class Redactor:
+    """Takes known secrets out of what is recorded and shown. The last of several layers: it knows
+    each only as it is, not encoded or in parts."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        # The longest first: one may be a part of another.
+        self._secrets = sorted(set(secrets), key=len, reverse=True)
+
+    def text(self, text: str) -> str:
+        """`text` without them."""
+        for secret in self._secrets:
+            text = text.replace(secret, SECRET)
+        return text
+
+    def data(self, data: bytes) -> bytes:
+        """`data` without them."""
+        for secret in self._secrets:
+            data = data.replace(secret.encode(errors="surrogateescape"), SECRET.encode())
+        return data
+
+    def value(self, value: Any) -> Any:
+        """A JSON value without them in any of its texts."""
+        if not self._secrets:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {key: self.value(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(inner) for inner in value]
+        return value

@@ -139,6 +139,7 @@ class AgentFactory:
         conversation = Conversation(
             Transcript(workspace.store, folder / f"{member.name}.jsonl"),
             lambda entry: self._on_entry(member.name, entry),
+            workspace.redactor,
         )
         if conversation.epoch == 0:
             identity = Identity(member.name, parts.name, role, member.is_lead)
@@ -253,7 +254,7 @@ class AgentFactory:
         store = self._workspace.store
         store.folder(folder)
         path = folder / f"{store.entropy.token()}-{re.sub(r'[^A-Za-z0-9._-]', '_', file)}"
-        store.publish(path, data)
+        store.publish(path, self._workspace.redactor.data(data))
         return path
 
     def _tools(self, team: Team, member: Member) -> list[Tool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 import platform
 import shutil
 import tempfile
@@ -20,8 +21,10 @@ from team_runtime.git.run import OLDEST, Git
 from team_runtime.models.names import ANTHROPIC, parse_model
 from team_runtime.notify.sinks import make_sinks
 from team_runtime.process.detection import detect, remedy
-from team_runtime.process.environment import scrubbed
+from team_runtime.process.environment import scrubbed, secret_values
 from team_runtime.process.run import BlockingRunner
+from team_runtime.process.sandbox import NoSandbox
+from team_runtime.process.secrets import shown_by
 from team_runtime.store.layout import Layout
 from team_runtime.store.locks import locks_work
 from team_runtime.store.presence import Runs
@@ -60,6 +63,7 @@ def examine(root: Path, environ: Mapping[str, str]) -> list[Finding]:
         ("workspace", doctor.repository),
         ("settings", doctor.settings),
         ("sandbox", doctor.sandbox),
+        ("secrets", doctor.secrets),
         ("file locks", doctor.locks),
         ("file events", doctor.file_events),
         ("disk space", doctor.disk),
@@ -143,6 +147,25 @@ class _Doctor:
         if setting == "off":
             hint = "It is switched off. Allow only commands that you would run yourself."
         yield Finding("sandbox", state, found.describe(), hint)
+
+    def secrets(self) -> Iterator[Finding]:
+        """What commands could still learn of keys."""
+        found = detect(load(self.root, self.environ, {}).sandbox, scrubbed(self.environ))
+        if not isinstance(found, NoSandbox):
+            yield Finding("secrets", State.OK, "no command gets or sees a key")
+            return
+        hint = "Use a sandbox, or give the key to `team` alone: `ANTHROPIC_API_KEY=… team run`."
+        shown = shown_by(secret_values({name: self.environ.get(name, "") for name in KEYS}))
+        if shown:
+            names = ", ".join(str(user) for user in shown[:5])
+            detail = f"without a sandbox commands can read the key where {names} got it"
+            yield Finding("secrets", State.NOTE, detail, hint)
+        if os.geteuid() == 0:
+            detail = "without a sandbox commands of root can read keys in the memory of a run"
+            yield Finding("secrets", State.NOTE, detail, "Run it as another user, or in a sandbox.")
+        elif not shown:
+            detail = "commands get no key; without a sandbox they read all that you can read"
+            yield Finding("secrets", State.OK, detail)
 
     def locks(self) -> Iterator[Finding]:
         team = Layout(self.root).team

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,10 +23,11 @@ from team_runtime.git.run import Git
 from team_runtime.git.worktrees import Worktrees
 from team_runtime.guard.hook_run import Surroundings, ThreadHost
 from team_runtime.guard.hooks import Hooks
+from team_runtime.places import SETTINGS_FILE, user_folder
 from team_runtime.plans.store import PlanStore
 from team_runtime.process.base import Runner
 from team_runtime.process.detection import detect
-from team_runtime.process.environment import scrubbed
+from team_runtime.process.environment import scrubbed, secret_values
 from team_runtime.process.orphans import MARK
 from team_runtime.process.run import BlockingRunner
 from team_runtime.process.sandbox import ConfinedRunner
@@ -39,6 +40,7 @@ from team_runtime.team.gates import Gates
 from team_runtime.team.landings import Landings
 from team_runtime.team.planning import LEAD, Planning
 from team_runtime.team.work import Work
+from team_runtime.text import Redactor
 
 if TYPE_CHECKING:
     from team_runtime.config import Settings
@@ -63,7 +65,7 @@ class Workspace:
 
     @cached_property
     def events(self) -> EventLog:
-        log = EventLog(self.run or COMMAND_RUN, SystemClock())
+        log = EventLog(self.run or COMMAND_RUN, SystemClock(), self.redactor)
         path = Layout(self.root.absolute()).events
         log.add(lambda record: self.store.append(path, encode_line(record)))
         return log
@@ -105,9 +107,20 @@ class Workspace:
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        """What child processes get to see; those of a run carry its id."""
+        """What child processes get to see; those of a run carry its id. Raises `InputError` for
+        settings of the user that cannot be read."""
+        named: Sequence[str] = ()
+        if (user_folder(self.environ) / SETTINGS_FILE).exists():
+            from team_runtime.config import passed_on
+
+            named = passed_on(self.environ)
         mark = {MARK: self.run} if self.run is not None else {}
-        return {**scrubbed(self.environ), **mark}
+        return {**scrubbed(self.environ, named), **mark}
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Knows what may be neither recorded nor told to a model."""
+        return Redactor(secret_values(self.environ))
 
     @cached_property
     def repository(self) -> Repository:

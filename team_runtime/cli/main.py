@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
@@ -11,6 +12,8 @@ import click
 
 from team_runtime.cli.output import mend_streams, put, say
 from team_runtime.errors import TeamError
+from team_runtime.process.environment import secret_values
+from team_runtime.text import Redactor
 
 COMMANDS: Final = {
     "demo": ("team_runtime.cli.demo", "See a scripted team do real work, offline."),
@@ -85,6 +88,10 @@ def cli(ctx: click.Context, /, **given: Any) -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with the code that the documentation promises."""
     mend_streams()
+    if arguments is None:  # the process is ours
+        from team_runtime.process.secrets import hide_secrets
+
+        hide_secrets(os.environ)
     sys.exit(_guarded(lambda: cli.main(arguments, prog_name="team", standalone_mode=False)))
 
 
@@ -115,17 +122,18 @@ def _usage(error: click.ClickException) -> str:
 
 def _failed(error: Exception) -> int:
     """Say in one sentence what went wrong; returns the exit code."""
-    cause = _cause(error)
+    cause, known = _cause(error), Redactor(secret_values(os.environ))
     if isinstance(cause, TeamError):
-        say(f"team: {cause}")
+        say(known.text(f"team: {cause}"))
         return cause.exit_code
     if isinstance(cause, OSError):
         say(f"team: the system refused: {cause}. What was recorded until then is kept.")
         return 1
-    say(
+    said = (
         f"team: this is a bug ({type(cause).__name__}: {cause}). What was recorded until then is "
-        f"kept. Please report it with {_trace(error)}"
+        f"kept. Please report it with {_trace(error, known)}"
     )
+    say(known.text(said))
     return 1
 
 
@@ -138,7 +146,7 @@ def _cause(error: Exception) -> Exception:
     return next(known, causes[0])
 
 
-def _trace(error: Exception) -> str:
+def _trace(error: Exception, known: Redactor) -> str:
     """Where the whole trace was written."""
     import tempfile
     import traceback
@@ -147,7 +155,7 @@ def _trace(error: Exception) -> str:
         with tempfile.NamedTemporaryFile(
             "w", prefix="team-bug-", suffix=".txt", delete=False, errors="replace"
         ) as file:
-            traceback.print_exception(error, file=file)
+            file.write(known.text("".join(traceback.format_exception(error))))
     except OSError:
         return "the way to repeat it; its trace could not be written"
     return file.name

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from team_runtime.models.base import INVALID_JSON, ModelReply
 from team_runtime.sessions.transcript import Transcript
-from team_runtime.text import scrub
+from team_runtime.text import Redactor, scrub
 from team_runtime.types import Block, Json, Usage
 
 _MARK: Final = b',"cache_control":{"type":"ephemeral"}}'
@@ -51,9 +51,12 @@ class Conversation:
         self,
         transcript: Transcript,
         observe: Callable[[dict[str, Any]], None] = lambda entry: None,
+        redactor: Redactor | None = None,
     ) -> None:
+        """`redactor` knows what must not reach the model."""
         self._transcript = transcript
         self._observe = observe
+        self._redactor = redactor or Redactor()
         self._messages: list[_Message] = []
         self._done: list[bytes] = []  # encodings of messages that no longer change or have marks
         self._answered: list[tuple[int, int]] = []  # last user block of the last two answered
@@ -89,7 +92,8 @@ class Conversation:
         """Add user content; blank text is left out. `mail` names the messages in it."""
         kept = [block for block in blocks if not _is_blank(block)]
         if kept or mail:
-            self._record({"kind": "user", "blocks": kept, "mail": list(mail)})
+            blocks = self._redactor.value(kept)
+            self._record({"kind": "user", "blocks": blocks, "mail": list(mail)})
 
     def append_reply(self, reply: ModelReply) -> None:
         """Add the model's reply exactly as it came. Blank text stays in the transcript alone: no

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
@@ -15,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from team_runtime.clock import Clock
+from team_runtime.config import KEYS
 from team_runtime.errors import ModelRejected
 from team_runtime.models.assembly import Assembly
 from team_runtime.models.base import ModelReply, ModelRequest, RetryNotice
@@ -174,7 +176,7 @@ class AnthropicModel:
         """Why the try failed, without any secret in it."""
         fault = _fault(error, self._patience.clock)
         message = fault.message
-        for secret in (client.api_key, client.auth_token):
+        for secret in (client.api_key, client.auth_token, *map(os.environ.get, KEYS)):
             if secret:
                 message = message.replace(secret, "[key]")
         if fault.kind == "not_found_error" and model not in message:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 ALLOWED: Final = (
@@ -22,13 +22,39 @@ ALLOWED: Final = (
 )  # fmt: skip
 ALLOWED_PREFIXES: Final = ("LC_", "XDG_")
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|COOKIE|AUTH", re.IGNORECASE)
+_VALUE: Final = re.compile(
+    r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|COOKIE|AUTH)S?(_|$)", re.IGNORECASE
+)
+_SHORTEST: Final = 8
+"""Characters of a secret that is looked for: shorter texts occur by chance."""
 
 
-def scrubbed(environ: Mapping[str, str]) -> dict[str, str]:
+def scrubbed(environ: Mapping[str, str], named: Collection[str] = ()) -> dict[str, str]:
     """The variables of `environ` that a child may see; never one whose name looks like a secret's,
-    and none of git's, which could point it at another repository or program."""
-    return {
-        name: value
+    and none of git's, which could point it at another repository or program.
+
+    `named` are those that the user adds, by name or by how names begin (`MY_*`); a secret only by
+    its own name.
+    """
+    begins = tuple(name.removesuffix("*") for name in named if name.endswith("*"))
+
+    def passes(name: str) -> bool:
+        usual = name in ALLOWED or name.startswith((*ALLOWED_PREFIXES, *begins))
+        return name in named or (usual and not is_secret(name) and not name.startswith("GIT_"))
+
+    return {name: value for name, value in environ.items() if passes(name)}
+
+
+def is_secret(name: str) -> bool:
+    """Whether the name of a variable looks like a secret's."""
+    return _SECRET.search(name) is not None
+
+
+def secret_values(environ: Mapping[str, str]) -> list[str]:
+    """What must appear nowhere: the values of variables that are named as secrets are. Paths, which
+    are no secrets, and short texts are left out."""
+    return [
+        value
         for name, value in environ.items()
-        if (name in ALLOWED or name.startswith(ALLOWED_PREFIXES)) and not _SECRET.search(name)
-    }
+        if _VALUE.search(name) and len(value) >= _SHORTEST and not value.startswith("/")
+    ]

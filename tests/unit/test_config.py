@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from team_runtime.config import DEFAULT_MODEL, effective, load
+from team_runtime.app.workspace import Workspace
+from team_runtime.config import DEFAULT_MODEL, effective, load, passed_on
 from team_runtime.errors import InputError
 
 
@@ -85,3 +86,25 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, environ: dict[str, 
     (tmp_path / "ws" / "team.toml").mkdir()
     with pytest.raises(InputError, match=r"ws/team.toml could not be read: Is a directory"):
         load(tmp_path / "ws", environ, {})
+
+
+def test_a_user_names_variables_that_programs_get(tmp_path: Path, environ: dict[str, str]) -> None:
+    write(tmp_path, 'environment = ["MY_*", "MY_TOKEN"]')
+    assert passed_on(environ) == ("MY_*", "MY_TOKEN")
+    environ |= {"MY_DIR": "/d", "MY_TOKEN": "t", "MY_KEY": "k", "PATH": "/bin"}
+    given = {"MY_DIR": "/d", "MY_TOKEN": "t", "PATH": "/bin"}
+    assert Workspace(tmp_path / "ws", environ).environment == given
+
+
+@pytest.mark.parametrize("name", ["*", "A-B", "GIT_DIR", "A*B", ""])
+def test_what_is_no_variable_is_not_passed_on(
+    tmp_path: Path, environ: dict[str, str], name: str
+) -> None:
+    write(tmp_path, f'environment = ["{name}"]')
+    with pytest.raises(InputError, match=r"environment: .*nothing was started"):
+        passed_on(environ)
+
+
+def test_a_workspace_passes_nothing_on(tmp_path: Path, environ: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="'environment' cannot be set by a workspace"):
+        load(write(tmp_path, "", 'environment = ["MY_TOKEN"]'), environ, {})

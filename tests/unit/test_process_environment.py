@@ -55,3 +55,10 @@ def test_who_works_in_a_folder(tmp_path: Path) -> None:
         program.kill()
         program.wait()
     assert os.getpid() not in [user.pid for user in users_of(tmp_path)]
+
+
+def test_users_can_pass_on_more_and_a_secret_only_by_its_name() -> None:
+    environ = {"MY_DIR": "/d", "MY_API_KEY": "canary", "MY_TOKEN": "canary", "OTHER": "x"}
+    assert scrubbed(environ, ["MY_*"]) == {"MY_DIR": "/d"}
+    assert scrubbed(environ, ["MY_*", "MY_TOKEN"]) == {"MY_DIR": "/d", "MY_TOKEN": "canary"}
+    assert scrubbed({**environ, "GIT_DIR": "/g"}, ["*"]) == {"MY_DIR": "/d", "OTHER": "x"}
