@@ -42,6 +42,11 @@ class Settings(BaseModel):
     plan_review: Literal["lead", "person"] = "lead"
     plan_deadline: float = Field(default=3600.0, gt=0)
     """Seconds after which a plan that no person reviewed is rejected."""
+    approvals: Literal["auto", "wait", "refuse"] = "auto"
+    """What becomes of a call that asks: it waits for a person, or is refused at once. With `auto`
+    it waits when somebody is at the terminal."""
+    approval_deadline: float = Field(default=3600.0, gt=0)
+    """Seconds after which a question that no person answered is answered with no."""
     max_turns: int | None = Field(default=None, gt=0)
     """Model calls of the whole team."""
     timeout: float | None = Field(default=None, gt=0)

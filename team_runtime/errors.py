@@ -165,6 +165,14 @@ class PlanRefused(TeamError):
 
 
 @dataclass(eq=False)
+class ApprovalRefused(TeamError):
+    """{problem}"""
+
+    exit_code: ClassVar[int] = 4
+    problem: str
+
+
+@dataclass(eq=False)
 class CommandFailed(TeamError):
     """`{command}` ended with status {status}: {output}"""
 

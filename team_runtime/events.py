@@ -29,6 +29,8 @@ EVENTS: Final[dict[str, str]] = {
     "task_cancelled": "A task was called off.",
     "plan_submitted": "A plan revision waits for review: request, revision, task, text.",
     "plan_decided": "A plan revision was decided: decision, by whom, feedback.",
+    "approval_asked": "A question waits for a person: tool, subject, task, reason, rule, deadline.",
+    "approval_answered": "A question has ended: decision, by whom, note, whether for always.",
     "worktree_created": "A worktree and its branch exist: base, target.",
     "worktree_landed": "A worktree's work is on the target branch: commit, merge.",
     "worktree_removed": "A worktree's folder is gone: what was rescued.",

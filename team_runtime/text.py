@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from html import escape
 from typing import Any, Final
@@ -14,6 +15,11 @@ _CONTROL = re.compile(
 
 SECRET: Final = "[secret]"
 """Stands for a secret that was taken out."""
+_UNSEEN: Final = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"}
+"""Categories of characters that do not show, or show as a blank that is none."""
+_FILLERS: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters and marks that do not show."""
+_BLANKS: Final = re.compile(r"(?<=[^ \t\n])[ \t]{20,}")
 
 
 def scrub(text: str) -> str:
@@ -44,6 +50,22 @@ def one_line(text: str, limit: int = 120) -> str:
 def for_terminal(text: str) -> str:
     """`text` without control, invisible and bidirectional characters, so that it shows as it is."""
     return _CONTROL.sub("\ufffd", scrub(text))
+
+
+def escaped(text: str) -> str:
+    """`text` for a person who decides about it: whatever would not show, or could hide the rest,
+    is named, as `<U+202E>` or `<200 blanks>`. Lines and tabs stay."""
+    shown = "".join(_named(character) for character in text)
+    return _BLANKS.sub(lambda blanks: f" <{len(blanks[0])} blanks> ", shown)
+
+
+def _named(character: str) -> str:
+    if character in " \t\n" or (character.isascii() and character.isprintable()):
+        return character
+    variation = "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+    if unicodedata.category(character) in _UNSEEN or character in _FILLERS or variation:
+        return f"<U+{ord(character):04X}>"
+    return character
 
 
 def element(tag: str, attributes: dict[str, str], body: str) -> str:

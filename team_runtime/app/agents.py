@@ -15,11 +15,12 @@ from team_runtime.config import Settings
 from team_runtime.daemons.commands import AgentCommands
 from team_runtime.daemons.job_tools import JobOutput, KillJob, ListJobs
 from team_runtime.daemons.jobs import Jobs
-from team_runtime.guard.base import Effect, Permissions, Question, Verdict
+from team_runtime.errors import InputError
+from team_runtime.guard.base import Effect, Verdict
 from team_runtime.guard.hook_events import TEAMMATE
 from team_runtime.guard.hook_run import LoopHost
 from team_runtime.guard.hook_sources import NO_FILES, Loaded, OriginRule
-from team_runtime.guard.permissions import RulePermissions
+from team_runtime.guard.permissions import NarrowedPermissions, RulePermissions
 from team_runtime.guard.rules import Rule, parse
 from team_runtime.loop.agent import Agent
 from team_runtime.loop.conversation import Conversation
@@ -39,6 +40,7 @@ from team_runtime.process.sandbox import ConfinedRunner
 from team_runtime.sessions.transcript import Transcript
 from team_runtime.team.member import Member
 from team_runtime.team.plan_tools import RequestPlan, ReviewPlan, SubmitPlan
+from team_runtime.team.questions import Questions
 from team_runtime.team.task_tools import ClaimTask, CompleteTask, UpdateTask
 from team_runtime.team.team import Team
 from team_runtime.team.tools import ListTeammates, RequestShutdown, SendMessage, SpawnTeammate
@@ -49,7 +51,7 @@ from team_runtime.tools.files import EditFile, ReadFile, WriteFile
 from team_runtime.tools.search import Glob, Grep
 from team_runtime.tools.shell import Bash
 from team_runtime.tools.todo import TodoWrite
-from team_runtime.types import Usage
+from team_runtime.types import Json, Usage
 
 EFFECTS: Final[Mapping[str, Effect]] = {
     tool.name: tool.effect
@@ -62,11 +64,13 @@ EFFECTS: Final[Mapping[str, Effect]] = {
 }  # fmt: skip
 """Every tool there is, and what kind of thing it does."""
 TOOL_NAMES: Final = frozenset(EFFECTS)
+ANSWERED: Final = "an answer in this run"
+"""The origin of a rule that somebody's answer has just made."""
 
 
 def make_permissions(
     settings: Settings, found: Loaded = NO_FILES, confined: bool = False
-) -> Permissions:
+) -> RulePermissions:
     """The rules in force: of the settings, and of the workspace's files as far as they count.
     `confined` says whether a sandbox holds all that commands could do.
     Raises `InputError` for one that can match nothing."""
@@ -81,6 +85,29 @@ def make_permissions(
         rules(Verdict.DENY, settings.deny, found.deny),
         rules(Verdict.ASK, (), found.ask),
         commands_confined=confined and settings.sandbox_allows_commands,
+    )
+
+
+def narrowed(parent: RulePermissions, given: Mapping[str, Json], name: str) -> NarrowedPermissions:
+    """The permissions of a teammate that was spawned with some of its own. Raises `InputError` for
+    what is none, an unknown mode, or a rule that can match nothing."""
+    origin = f"permissions of {name}"
+    unknown = set(given) - {"mode", *(verdict.value for verdict in Verdict)}
+    if unknown or not isinstance(given.get("mode", ""), str):
+        raise InputError(f"{origin}: give a mode, and lists of rules in allow, deny and ask")
+
+    def rules(verdict: Verdict) -> list[Rule]:
+        texts = given.get(verdict.value, [])
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise InputError(f"{origin}: {verdict.value}: a list of rules is expected")
+        return [parse(text, verdict, origin, TOOL_NAMES) for text in texts]
+
+    return NarrowedPermissions(
+        parent,
+        mode=given.get("mode"),
+        allow=rules(Verdict.ALLOW) if "allow" in given else None,
+        deny=rules(Verdict.DENY),
+        ask=rules(Verdict.ASK),
     )
 
 
@@ -117,12 +144,14 @@ class AgentFactory:
         self,
         workspace: Workspace,
         models: Models,
-        permissions: Permissions,
+        permissions: RulePermissions,
+        questions: Questions,
         on_entry: Callable[[str, dict[str, Any]], None],
     ) -> None:
         self._workspace = workspace
         self._models = models
         self._permissions = permissions
+        self._questions = questions
         self._on_entry = on_entry
         self._lock = threading.Lock()
         self._conversations: list[Conversation] = []
@@ -133,6 +162,9 @@ class AgentFactory:
     def make(self, team: Team, member: Member, role: str) -> Agent:
         """An agent that goes on with its conversation of this session, or begins one."""
         workspace, parts = self._workspace, team.parts
+        permissions: RulePermissions | NarrowedPermissions = self._permissions
+        if member.permissions:
+            permissions = narrowed(self._permissions, member.permissions, member.name)
         tools = self._tools(team, member)
         model, model_name = self._models.get(member.model)
         folder = workspace.store.layout.sessions / parts.session
@@ -165,7 +197,7 @@ class AgentFactory:
             name=member.name,
             conversation=conversation,
             caller=caller,
-            dispatch=self._dispatch(team, member, tools, hooks),
+            dispatch=self._dispatch(team, member, tools, hooks, permissions),
             bus=parts.bus,
             emit=parts.emit,
             check_stop=lambda: team.check_stop(member.name),
@@ -200,7 +232,12 @@ class AgentFactory:
         ]
 
     def _dispatch(
-        self, team: Team, member: Member, tools: list[Tool], hooks: AgentHooks
+        self,
+        team: Team,
+        member: Member,
+        tools: list[Tool],
+        hooks: AgentHooks,
+        permissions: RulePermissions | NarrowedPermissions,
     ) -> Dispatch:
         name, assignments = member.name, team.parts.assignments
         runner, confining = LoopRunner(member.crossing), self._workspace.confining
@@ -226,14 +263,19 @@ class AgentFactory:
                 background=self._background(member, place, confined),
             )
 
+        def remember(texts: list[str]) -> None:
+            rules = [parse(text, Verdict.ALLOW, ANSWERED, TOOL_NAMES) for text in texts]
+            for allowances in {self._permissions.allowances, permissions.allowances}:
+                allowances.add(rules)
+
         return Dispatch(
             agent=name,
             tools={tool.name: tool for tool in tools},
-            permissions=self._permissions,
+            permissions=permissions,
             place=lambda: assignments.place(name),
             gate=lambda effect: assignments.gate(name, effect),
             context=context,
-            answer=_nobody,
+            ask=self._questions.of(team, member, remember),
             wait=member.crossing.wait,
             clock=team.parts.clock,
             emit=team.parts.emit,
@@ -294,8 +336,3 @@ class AgentFactory:
             CreateWorktree(work),
             LandWorktree(self._workspace.landings),
         ]
-
-
-def _nobody(question: Question, reason: str) -> bool:
-    """A run without a terminal has nobody to ask, so the answer is no."""
-    return False

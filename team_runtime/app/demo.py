@@ -83,8 +83,11 @@ def run_demo(
             allow=ALLOWED,
             plan_review=plan_review,
         )
+        attended = plan_review == "person"
         run = run_team_in(
-            RunRequest(folder, REQUEST, settings, environ, on_event, on_entry, pace=pace)
+            RunRequest(
+                folder, REQUEST, settings, environ, on_event, on_entry, pace, attended=attended
+            )
         )
     tests = run_tests(folder, environ)
     workspace = Workspace(folder, environ)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from team_runtime.clock import SystemClock
 from team_runtime.errors import HookRefused, RefusedError
 from team_runtime.events import Emit
+from team_runtime.guard.always import AlwaysRules
 from team_runtime.guard.hook_config import PythonHook
 from team_runtime.guard.hook_events import (
     SESSION_END,
@@ -18,7 +19,7 @@ from team_runtime.guard.hook_events import (
     USER_PROMPT_SUBMIT,
 )
 from team_runtime.guard.hook_run import Host, Surroundings
-from team_runtime.guard.hook_sources import Loaded, Places, load
+from team_runtime.guard.hook_sources import Loaded, OriginRule, Places, load
 from team_runtime.guard.hooks import Hooks, Occasion, no_hooks
 from team_runtime.guard.trust import Survey, TrustStore
 from team_runtime.loop.hooked import CLOSING_SECONDS, shown
@@ -63,18 +64,26 @@ def trust_store(environ: Mapping[str, str]) -> TrustStore:
     return TrustStore(user_folder(environ), SystemClock())
 
 
+def always_rules(environ: Mapping[str, str]) -> AlwaysRules:
+    """What this user has allowed for always."""
+    return AlwaysRules(user_folder(environ), SystemClock())
+
+
 def load_hooks(
     root: Path,
     environ: Mapping[str, str],
     own: Json = None,
     brought: Sequence[PythonHook] = (),
 ) -> Loaded:
-    """Read all hooks, and the rules of the workspace's settings. `own` is the `hooks` table of the
-    user's team.toml. Raises `InputError`."""
+    """Read all hooks, and the rules of the workspace's settings and of the user's answers. `own` is
+    the `hooks` table of the user's team.toml. Raises `InputError`."""
     from team_runtime.app.agents import TOOL_NAMES
 
     is_trusted = trust_store(environ).is_trusted
-    return load(_places(root, environ), is_trusted, TOOL_NAMES, own, brought)
+    loaded = load(_places(root, environ), is_trusted, TOOL_NAMES, own, brought)
+    always = always_rules(environ)
+    kept = [OriginRule(text, f"always allowed, {always.path}") for text in always.of(root)]
+    return replace(loaded, allow=(*loaded.allow, *kept))
 
 
 def check_workspace(root: Path, environ: Mapping[str, str]) -> Survey:

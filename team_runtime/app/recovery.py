@@ -35,6 +35,7 @@ class Recovery:
         for user in end_left_by(dead):
             self.workspace.events.emit("process_ended", pid=user.pid, name=user.name)
         self._lose_jobs()
+        self.workspace.approvals.tidy()
         self._mend_git()
         record = self.workspace.sessions.load(session)
         # Noted before anything is claimed, so that the next run finds what this one held.

@@ -31,11 +31,11 @@ from team_runtime.daemons.folders import look_again
 from team_runtime.daemons.supervisor import Supervisor
 from team_runtime.errors import HookRefused
 from team_runtime.git.repository import Repository
-from team_runtime.guard.base import Permissions
 from team_runtime.guard.hook_config import PythonHook
 from team_runtime.guard.hook_run import LoopHost
 from team_runtime.guard.hook_sources import Loaded
 from team_runtime.guard.hooks import Hooks
+from team_runtime.guard.permissions import RulePermissions
 from team_runtime.models.base import Model
 from team_runtime.notify.base import Sink
 from team_runtime.notify.notifier import Notifier
@@ -49,6 +49,7 @@ from team_runtime.team.interrupts import Interrupts
 from team_runtime.team.limits import Limits
 from team_runtime.team.member import Spawn
 from team_runtime.team.planning import LEAD, PERSON
+from team_runtime.team.questions import Questions
 from team_runtime.team.run import INTERRUPTED, Ending, Start, run_team
 from team_runtime.team.team import STOP_SECONDS, Parts, Team
 from team_runtime.types import Json, Usage
@@ -85,8 +86,16 @@ class RunRequest:
     """Functions that listen to hook events, before those of any settings."""
     ring: Callable[[], None] = _ignore
     """Rings the bell of the terminal, where there is one."""
+    attended: bool = False
+    """Whether somebody is there who is shown what waits for a person, and can answer."""
     on_leave: Callable[[], None] = _ignore
     """Called when a third signal ends the process, and nothing else is tidied up."""
+
+    @property
+    def waits_for_answers(self) -> bool:
+        """Whether a call that asks waits for a person; else it is refused at once."""
+        chosen = self.settings.approvals
+        return chosen == "wait" or (chosen == "auto" and self.attended)
 
 
 @dataclass(frozen=True)
@@ -175,7 +184,7 @@ class _Host:
     presence: RunPresence
     loaded: Loaded
     confining: Confining
-    permissions: Permissions
+    permissions: RulePermissions
     models: Models
     repository: Repository
     sinks: Sequence[Sink]
@@ -208,7 +217,8 @@ class _Host:
         recovery = Recovery(workspace, self.presence)
         claims = await to_thread.run_sync(recovery.run, self.session)
         listener = Listener("on_entry", self.request.on_entry, workspace.events.emit)
-        factory = AgentFactory(workspace, self.models, self.permissions, listener)
+        questions = self._questions(workspace)
+        factory = AgentFactory(workspace, self.models, self.permissions, questions, listener)
         team = self._team(workspace, factory)
         workspace.hooks.halt = halting(team)
         jobs = attach_jobs(
@@ -221,7 +231,7 @@ class _Host:
         start = self._start(workspace, claims)
         is_new = LEAD not in workspace.sessions.agents(self.session)
         layout = workspace.store.layout
-        watched = [layout.mail, layout.tasks, layout.job_requests]
+        watched = [layout.mail, layout.tasks, layout.approvals, layout.job_requests]
         for folder in watched:
             workspace.store.folder(folder)
 
@@ -231,6 +241,7 @@ class _Host:
 
         def on_file(path: Path) -> None:
             team.on_file(path)
+            questions.on_file(path)
             jobs.on_folder(path.parent)
 
         watching = watch(watched, on_file)
@@ -317,6 +328,18 @@ class _Host:
         workspace.events.add(self._note_task)
         return workspace
 
+    def _questions(self, workspace: Workspace) -> Questions:
+        deadline = self.request.settings.approval_deadline
+        questions = Questions(
+            approvals=workspace.approvals,
+            clock=workspace.store.clock,
+            emit=workspace.events.emit,
+            gates=workspace.gates,
+            deadline=deadline if self.request.waits_for_answers else None,
+        )
+        workspace.events.add(questions.on_event)
+        return questions
+
     def _team(self, workspace: Workspace, factory: AgentFactory) -> Team:
         settings = self.request.settings
         assignments = Assignments(
@@ -356,6 +379,7 @@ class _Host:
                 prompt="",
                 require_plan=agent["requirePlan"],
                 model=agent["model"],
+                permissions=agent.get("permissions", {}),
             )
             for agent in session.get("agents", [])
             if "role" in agent and not agent.get("dismissed")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from team_runtime.app.confinement import Confining
 from team_runtime.app.hooks import command_hooks
+from team_runtime.approvals.store import ApprovalStore
 from team_runtime.board.json_board import JsonBoard
 from team_runtime.bus.maildir import Maildir
 from team_runtime.clock import SystemClock
@@ -90,6 +91,11 @@ class Workspace:
     @cached_property
     def plans(self) -> PlanStore:
         return PlanStore(self.store, self.events.emit)
+
+    @cached_property
+    def approvals(self) -> ApprovalStore:
+        presence = self.presence or Runs(self.store)
+        return ApprovalStore(self.store, presence.liveness, self.events.emit)
 
     @cached_property
     def sessions(self) -> Sessions:

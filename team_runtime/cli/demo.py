@@ -49,7 +49,11 @@ def command(shared: Shared, folder: str | None, pace: float | None, interactive:
     shared.say("The models' replies are scripted. Everything else is real: the repository, the")
     shared.say("worktrees, the agents' threads, the edits, the tests, the commits, the landing.")
     shared.say(f"\nRequest: {REQUEST}\nRepository: {target}")
-    with adopting(), view.showing(), reviewed(view, target, interactive) as on_shown_event:
+    with (
+        adopting(),
+        view.showing(),
+        reviewed(view, target, plans=interactive, calls=interactive) as on_shown_event,
+    ):
 
         def on_event(record: dict[str, Any]) -> None:
             if record["kind"] == "run_started":

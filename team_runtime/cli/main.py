@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "run": ("team_runtime.cli.run", "Let a team work on a request until it is done."),
     "tasks": ("team_runtime.cli.tasks", "The task board."),
     "plans": ("team_runtime.cli.plans", "Review the agents' plans."),
+    "approvals": ("team_runtime.cli.approvals", "Questions that wait for you."),
     "worktrees": ("team_runtime.cli.worktrees", "See, land and remove the agents' work."),
     "jobs": ("team_runtime.cli.jobs", "The agents' background commands."),
     "mail": ("team_runtime.cli.mail", "Mailboxes: write to an agent, look at what waits."),

@@ -37,6 +37,17 @@ _OPTIONS: Final = (
     ),
     click.option("--plan-review", type=click.Choice(["lead", "person"]), help="Who decides plans."),
     click.option(
+        "--approvals",
+        type=click.Choice(["auto", "wait", "refuse"]),
+        help="What asks: wait for a person, refuse at once; auto waits on a terminal.",
+    ),
+    click.option(
+        "--approval-deadline",
+        type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS",
+        help="When a question without an answer is answered with no.",
+    ),
+    click.option(
         "--max-turns", type=click.IntRange(1), metavar="N", help="Model calls of the whole team."
     ),
     click.option(

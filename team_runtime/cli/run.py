@@ -49,8 +49,9 @@ def command(
     With --resume or --continue the lead and every teammate go on where they were; a PROMPT is then
     one more request.
 
-    What no rule allows is refused; nobody is asked, but about plans with --plan-review person on a
-    terminal. Commands run in a sandbox where the machine has one; the first line says which.
+    On a terminal you are asked about what no rule allows or denies. Without one it is refused, or
+    with --approvals wait it waits for your answer from another terminal (team approvals). Commands
+    run in a sandbox where the machine has one; the first line says which.
     """
     from team_runtime.cli.results import failure_record, result_record
 
@@ -85,7 +86,7 @@ def _request(
     settings = load(shared.root, os.environ, given)
     check_agent_name(settings.name, "team")
     resume = session["id"] if session is not None else None
-    return RunRequest(shared.root, text, settings, os.environ, resume=resume)
+    return RunRequest(shared.root, text, settings, os.environ, resume=resume, attended=can_ask())
 
 
 def _watched(shared: Shared, request: RunRequest, output: str) -> RunResult:
@@ -98,7 +99,11 @@ def _watched(shared: Shared, request: RunRequest, output: str) -> RunResult:
     view = make_view(SystemClock(), shared.color, live=is_terminal() and output != STREAM)
     stream = JsonStream(put_json if output == STREAM else lambda _: None)
     by_person = request.settings.plan_review == "person"
-    with view.showing(), reviewed(view, request.root, by_person and can_ask()) as on_shown_event:
+    plans, calls = by_person and can_ask(), request.waits_for_answers and can_ask()
+    with (
+        view.showing(),
+        reviewed(view, request.root, plans=plans, calls=calls) as on_shown_event,
+    ):
 
         def on_event(record: dict[str, Any]) -> None:
             if record["kind"] == "run_started":
@@ -106,6 +111,8 @@ def _watched(shared: Shared, request: RunRequest, output: str) -> RunResult:
             on_shown_event(record)
             if record["kind"] == "plan_submitted" and by_person and not can_ask():
                 shared.say(_how_to_decide(record))
+            elif record["kind"] == "approval_asked" and not can_ask():
+                shared.say(_how_to_answer(record))
             stream.on_event(record)
 
         def on_entry(agent: str, entry: dict[str, Any]) -> None:
@@ -135,6 +142,13 @@ def _how_to_decide(record: dict[str, Any]) -> str:
     return (
         f"team: {record['agent']} waits for you: team plans approve {which}\n"
         f"      or: team plans reject {which} --feedback TEXT"
+    )
+
+
+def _how_to_answer(record: dict[str, Any]) -> str:
+    return (
+        f"team: {record['agent']} waits for you: team approvals list\n"
+        f"      then: team approvals allow {record['approval']}, or deny"
     )
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from team_runtime.app.archive import agent_states, daemon_states
+from team_runtime.approvals.model import Approval
+from team_runtime.approvals.store import summary
 from team_runtime.board.model import STATUSES, Task
 from team_runtime.cli.common import Shared, shared_options
 from team_runtime.daemons.job_records import job_record
@@ -20,7 +22,7 @@ from team_runtime.types import Liveness
 @click.command("status")
 @shared_options
 def command(shared: Shared) -> None:
-    """Show the running team, the tasks that are held, and the plans that wait."""
+    """Show the running team, the tasks that are held, and what waits for you."""
     workspace = shared.workspace
     known = Runs(workspace.store)
     runs = [
@@ -33,6 +35,7 @@ def command(shared: Shared) -> None:
     held = [task for task in tasks if task.status == "in_progress"]
     waiting = workspace.plans.pending()
     jobs = [job for job in workspace.jobs.all() if job.running and job.run in alive]
+    asked = workspace.approvals.waiting()
     counts = {status: sum(t.status == status for t in tasks) for status in STATUSES}
     answer: dict[str, Any] = {
         "workspace": str(shared.root),
@@ -49,6 +52,10 @@ def command(shared: Shared) -> None:
             {"id": p.id, "revision": p.current.number, "agent": p.agent, "task": p.task}
             for p in waiting
         ],
+        "approvals": [
+            {"id": a.id, "agent": a.asker.agent, "task": a.asker.task, "tool": a.subject.tool}
+            for a in asked
+        ],
     }
     lines = [
         f"workspace {for_terminal(str(shared.root))}",
@@ -59,6 +66,7 @@ def command(shared: Shared) -> None:
         *map(_task, held),
         *(f"  {job_line(job)}" for job in jobs),
         *map(_plan, waiting),
+        *map(_approval, asked),
     ]
     shared.answer(answer, lines)
 
@@ -92,4 +100,11 @@ def _plan(plan: Plan) -> str:
     return (
         f"  {plan.id} revision {plan.current.number} by {plan.agent} waits for review: "
         f"team plans show {plan.id}"
+    )
+
+
+def _approval(approval: Approval) -> str:
+    return (
+        f"  {approval.id} by {approval.asker.agent} waits for you: {summary(approval.subject)}\n"
+        "    team approvals list"
     )

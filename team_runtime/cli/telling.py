@@ -45,6 +45,9 @@ def tell(record: dict[str, Any]) -> Told | None:
     elif kind == "plan_decided":
         who, body = record["by"], record["feedback"]
         mood = Mood.GOOD if record["decision"] == "approved" else Mood.BAD
+    elif kind == "approval_answered":
+        who = record["by"]
+        mood = Mood.GOOD if record["decision"] == "allowed" else Mood.BAD
     return Told(for_terminal(who), for_terminal(text), mood, for_terminal(body).strip("\n"))
 
 
@@ -79,7 +82,7 @@ _TOLD_BY_EVENTS: Final = {
 """Tools whose effect is an event of its own."""
 
 _STATES: Final = {
-    "waiting for approval": "waits for the review of its plan",
+    "waiting for approval": "waits for approval",
     "stopped": "has stopped",
     "failed": "has failed",
 }
@@ -111,6 +114,8 @@ _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str | None]]] = {
     "task_completed": lambda r: f"completed {r['task']}",
     "task_released": lambda r: f"gave back {r['task']}{_note(r)}",
     "task_failed": lambda r: f"gave up {r['task']}{_note(r)}",
+    "approval_asked": lambda r: f"asks ({r['approval']}): {one_line(r['subject'], 200)}",
+    "approval_answered": lambda r: f"{r['decision']} {r['approval']} of {r['agent']}{_note(r)}",
     "plan_submitted": lambda r: (
         f"submitted {_plan(r)}" + (f" for {r['task']}" if r.get("task") else "")
     ),

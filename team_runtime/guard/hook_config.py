@@ -340,8 +340,8 @@ def _matcher(value: Json, event: HookEvent, at: _At) -> Matcher:
         raise at.wrong(f"{text!r} is no regular expression: {error}") from error
     may_be_mcp = not event.values and "mcp__" in text
     if not may_be_mcp and not any(pattern.search(name) for name in known):
-        if not event.values and any(pattern.search(name) for name in ABSENT):
-            raise _NoEffect(f"{text!r} matches no tool that there is here")
+        if any(pattern.search(name) for name in _absent(event)):
+            raise _no_effect(text, event)
         raise at.wrong(f"{text!r} can match nothing; {_those(known, event)}")
     return Matcher(text, pattern=pattern)
 
@@ -350,14 +350,24 @@ def _refuse_mismatch(
     text: str, wanted: frozenset[str], known: frozenset[str], event: HookEvent, at: _At
 ) -> None:
     """Each name must be one that exists, here or in Claude Code, and one of them here."""
-    absent = frozenset() if event.values else ABSENT
+    absent = _absent(event)
     mcp = frozenset() if event.values else {name for name in wanted if _MCP_TOOL.fullmatch(name)}
     for name in sorted(wanted - known - absent - mcp):
         if name.startswith("mcp__"):
             raise at.wrong(f"{name!r} can match nothing; write {name}__.* for all of its tools")
         raise at.wrong(f"{name!r} can match nothing{_meant(name, known)}; {_those(known, event)}")
     if wanted <= absent:
-        raise _NoEffect(f"{text!r} matches no tool that there is here")
+        raise _no_effect(text, event)
+
+
+def _absent(event: HookEvent) -> frozenset[str]:
+    """What a matcher of Claude Code's can name, and nothing here brings about."""
+    return frozenset(event.elsewhere) if event.values else ABSENT
+
+
+def _no_effect(text: str, event: HookEvent) -> _NoEffect:
+    what = event.matches if event.values else "tool"
+    return _NoEffect(f"{text!r} matches no {what} that there is here")
 
 
 def _those(known: frozenset[str], event: HookEvent) -> str:

@@ -12,6 +12,8 @@ from typing import Final
 PRE_TOOL_USE: Final = "PreToolUse"
 POST_TOOL_USE: Final = "PostToolUse"
 POST_TOOL_USE_FAILURE: Final = "PostToolUseFailure"
+PERMISSION_REQUEST: Final = "PermissionRequest"
+NOTIFICATION: Final = "Notification"
 USER_PROMPT_SUBMIT: Final = "UserPromptSubmit"
 STOP: Final = "Stop"
 TEAMMATE_IDLE: Final = "TeammateIdle"
@@ -26,6 +28,9 @@ PLAN_SUBMITTED: Final = "PlanSubmitted"
 WORKTREE_CREATE: Final = "WorktreeCreate"
 WORKTREE_LAND: Final = "WorktreeLand"
 
+PERMISSION_PROMPT: Final = "permission_prompt"
+PLAN_REVIEW: Final = "plan_review"
+"""With `PERMISSION_PROMPT`: what a person is notified of."""
 TEAMMATE: Final = "teammate"
 """The `agent_type` of a teammate."""
 
@@ -53,6 +58,8 @@ class HookEvent:
     """The field that a matcher is compared with; `None` when the event takes no matcher."""
     values: tuple[str, ...] = ()
     """All that this field can be; empty for names of tools."""
+    elsewhere: tuple[str, ...] = ()
+    """What it can be in Claude Code and never is here."""
     blocks: str | None = None
     """What a hook that blocks brings about; `None` when none can block."""
     gates: bool = False
@@ -71,6 +78,7 @@ _ROWS: Final = (
         ("source",),
         matches="source",
         values=("startup", "resume"),
+        elsewhere=("clear", "compact", "fork"),
         context="the lead's first request",
     ),
     HookEvent(
@@ -89,6 +97,22 @@ _ROWS: Final = (
         blocks="the call does not run",
         gates=True,
         context="the call's result",
+    ),
+    HookEvent(
+        PERMISSION_REQUEST,
+        "A person is about to be asked whether a tool call may run. A hook can answer instead; "
+        "deny rules and the plan gate hold all the same.",
+        (*_TOOL, "reason"),
+        matches="tool_name",
+        blocks="the call does not run",
+    ),
+    HookEvent(
+        NOTIFICATION,
+        "A question or a plan begins to wait for a person.",
+        ("message", "title", "notification_type", "waiting_id"),
+        matches="notification_type",
+        values=(PERMISSION_PROMPT, PLAN_REVIEW),
+        elsewhere=("auth_success", "elicitation_dialog", "idle_prompt"),
     ),
     HookEvent(
         POST_TOOL_USE,
@@ -181,6 +205,7 @@ _ROWS: Final = (
         ("reason",),
         matches="reason",
         values=("other", "interrupted", "error"),
+        elsewhere=("clear", "logout", "prompt_input_exit", "resume"),
     ),
 )
 
@@ -188,8 +213,8 @@ HOOK_EVENTS: Final[dict[str, HookEvent]] = {row.name: row for row in _ROWS}
 
 UNAVAILABLE: Final = frozenset({
     "ConfigChange", "CwdChanged", "DirectoryAdded", "Elicitation", "ElicitationResult",
-    "FileChanged", "InstructionsLoaded", "MessageDisplay", "Notification", "PermissionDenied",
-    "PermissionRequest", "PostCompact", "PostToolBatch", "PreCompact", "Setup", "StopFailure",
+    "FileChanged", "InstructionsLoaded", "MessageDisplay", "PermissionDenied", "PostCompact",
+    "PostToolBatch", "PreCompact", "Setup", "StopFailure",
     "UserPromptExpansion", "WorktreeRemove",
 })  # fmt: skip
 """Events of Claude Code that nothing here brings about."""

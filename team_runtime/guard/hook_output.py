@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from team_runtime.guard.base import Verdict
 from team_runtime.guard.hook_events import (
+    PERMISSION_REQUEST,
     PRE_TOOL_USE,
     SESSION_START,
     SUBAGENT_START,
@@ -31,7 +32,13 @@ _TOP: Final = {
     "continue", "stopReason", "suppressOutput", "systemMessage", "decision", "reason",
     "hookSpecificOutput", "additionalContext",
 }  # fmt: skip
-_TOOL_OUTPUT: Final = {"permissionDecision", "permissionDecisionReason", "updatedInput"}
+_SPECIFIC: Final = {
+    PRE_TOOL_USE: {"permissionDecision", "permissionDecisionReason", "updatedInput"},
+    PERMISSION_REQUEST: {"decision"},
+}
+"""What `hookSpecificOutput` may hold beside what all events have."""
+_DECISION: Final = {"behavior", "message", "updatedInput", "interrupt"}
+_BEHAVIORS: Final = {"allow": Verdict.ALLOW, "deny": Verdict.DENY}
 _PLAIN_TEXT_IS_CONTEXT: Final = {SESSION_START, USER_PROMPT_SUBMIT, SUBAGENT_START}
 
 
@@ -122,14 +129,15 @@ def _answer(event: HookEvent, said: dict[str, Json]) -> Answer:
     specific = said.get("hookSpecificOutput") or {}
     if not isinstance(specific, dict):
         raise HookFault("hookSpecificOutput is no object")
-    known = {"hookEventName", "additionalContext"}
     _refuse_unknown(
         specific,
-        known | (_TOOL_OUTPUT if event.name == PRE_TOOL_USE else set()),
+        {"hookEventName", "additionalContext", *_SPECIFIC.get(event.name, ())},
         "hookSpecificOutput.",
     )
     if specific.get("hookEventName", event.name) != event.name:
         raise HookFault(f"its hookEventName is not {event.name}")
+    if (decided := specific.get("decision")) is not None:
+        specific = _as_before_a_call(decided)
     verdict, reason = _verdict(event, said, specific)
     context = "\n".join(
         filter(None, (_text(said, "additionalContext"), _text(specific, "additionalContext")))
@@ -145,8 +153,28 @@ def _answer(event: HookEvent, said: dict[str, Json]) -> Answer:
         updated=updated,
         context=context,
         message=_text(said, "systemMessage"),
-        halt=_halt(said),
+        halt=_halt(said) or specific.get("halt"),
     )
+
+
+def _as_before_a_call(decision: Json) -> dict[str, Json]:
+    """A `PermissionRequest` hook's decision in the words of a `PreToolUse` hook."""
+    if not isinstance(decision, dict):
+        raise HookFault("its decision is no object")
+    _refuse_unknown(decision, _DECISION, "decision.")
+    verdict = _word(decision.get("behavior"), _BEHAVIORS, "decision.behavior")
+    if "updatedInput" in decision and verdict is not Verdict.ALLOW:
+        raise HookFault("it denies, and changes the input of what it denies")
+    interrupts = decision.get("interrupt", False)
+    if not isinstance(interrupts, bool):
+        raise HookFault("its decision.interrupt is neither true nor false")
+    message = _text(decision, "message")
+    return {
+        "permissionDecision": verdict.value,
+        "permissionDecisionReason": message,
+        "updatedInput": decision.get("updatedInput"),
+        "halt": (message or "it gave no reason") if interrupts else None,
+    }
 
 
 def _verdict(

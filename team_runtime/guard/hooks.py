@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -46,6 +46,15 @@ class Outcome:
     @property
     def blocked(self) -> bool:
         return self.verdict is Verdict.DENY
+
+    def followed_by(self, later: Outcome) -> Outcome:
+        """This one, with what the hooks of a later event changed in the same input."""
+        changed = {key: value for key, value in self.changed.items() if key not in later.removed}
+        return replace(
+            self,
+            changed={**changed, **later.changed},
+            removed=(self.removed | later.removed) - frozenset(later.changed),
+        )
 
 
 NOTHING: Final = Outcome()

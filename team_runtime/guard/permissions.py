@@ -7,12 +7,25 @@ from typing import Final
 
 from team_runtime.errors import InputError
 from team_runtime.guard import shell
-from team_runtime.guard.base import Decision, Effect, Question, Verdict
+from team_runtime.guard.base import Decision, Effect, Question, Verdict, strictest
 from team_runtime.guard.rules import Rule
 from team_runtime.guard.ruleset import RuleSet
 
 MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 _CHANGES = {Effect.EDIT, Effect.COMMAND, Effect.LAND}
+
+
+class Allowances:
+    """Allow rules in force, perhaps of several agents. A person's answers add to them."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._given = tuple(rules)
+        self.rules = RuleSet(self._given)
+
+    def add(self, rules: Sequence[Rule]) -> None:
+        """Let these count from the next decision on."""
+        self._given = (*self._given, *rules)
+        self.rules = RuleSet(self._given)
 
 
 class RulePermissions:
@@ -21,7 +34,7 @@ class RulePermissions:
     def __init__(
         self,
         mode: str,
-        allow: Sequence[Rule],
+        allow: Sequence[Rule] | Allowances,
         deny: Sequence[Rule],
         ask: Sequence[Rule] = (),
         commands_confined: bool = False,
@@ -29,10 +42,10 @@ class RulePermissions:
         if mode not in MODES:
             raise InputError(f"unknown permission mode {mode!r}; modes are {', '.join(MODES)}")
         self.mode = mode
-        self._allow = RuleSet(allow)
+        self.allowances = allow if isinstance(allow, Allowances) else Allowances(allow)
         self._deny = RuleSet(deny)
         self._ask = RuleSet(ask)
-        self._commands_confined = commands_confined
+        self.commands_confined = commands_confined
 
     def decide(self, question: Question) -> Decision:
         """The verdict with its reason and the rule's origin. Total and pure."""
@@ -59,7 +72,7 @@ class RulePermissions:
         rule = self._ask.denying(question)
         if rule is not None:
             return Decision(Verdict.ASK, f"{rule.text} asks", rule.text, rule.origin)
-        rules = self._allow.allowing(question)
+        rules = self.allowances.rules.allowing(question)
         if rules:
             texts = " and ".join(rule.text for rule in rules)
             return Decision(Verdict.ALLOW, f"allowed by {texts}", rules[0].text, rules[0].origin)
@@ -78,6 +91,37 @@ class RulePermissions:
             return Decision(Verdict.ASK, "editing the main checkout asks")
         if question.effect is Effect.LAND:
             return Decision(Verdict.ASK, "landing moves your branch, so it asks")
-        if self._commands_confined:
+        if self.commands_confined:
             return Decision(Verdict.ALLOW, "the sandbox confines commands", origin="sandbox")
         return Decision(Verdict.ASK, "no rule allows this command")
+
+
+class NarrowedPermissions:
+    """A parent's permissions with more in the way: both have to agree, so that a child can never do
+    what its parent cannot."""
+
+    def __init__(
+        self,
+        parent: RulePermissions,
+        mode: str | None = None,
+        allow: Sequence[Rule] | None = None,
+        deny: Sequence[Rule] = (),
+        ask: Sequence[Rule] = (),
+    ) -> None:
+        self._parent = parent
+        self._own = RulePermissions(
+            parent.mode if mode is None else mode,
+            parent.allowances if allow is None else allow,
+            deny,
+            ask,
+            parent.commands_confined,
+        )
+
+    @property
+    def allowances(self) -> Allowances:
+        """The child's own, which may be its parent's."""
+        return self._own.allowances
+
+    def decide(self, question: Question) -> Decision:
+        """The stricter of the two decisions."""
+        return strictest([self._parent.decide(question), self._own.decide(question)])

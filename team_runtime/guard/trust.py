@@ -15,23 +15,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from team_runtime.clock import Clock, SystemEntropy, iso
-from team_runtime.errors import InputError, StoreBusy
+from team_runtime.clock import Clock, iso
+from team_runtime.errors import InputError
 from team_runtime.guard.claude_settings import ClaudeSettings, read_file
 from team_runtime.guard.hook_run import digest
-from team_runtime.store.files import Store
-from team_runtime.store.layout import Layout
-from team_runtime.store.locks import locked
-from team_runtime.store.records import decode_record, encode_record
+from team_runtime.guard.user_entries import UserEntries
 from team_runtime.types import Json
 
 FILE: Final = "trust.json"
-VERSION: Final = 1
 HOOK_FILES: Final = ".claude/hooks"
 MOST_FILES: Final = 1000
-_LOCK_SECONDS: Final = 10.0
 _PROJECT: Final = re.compile(r"""["']?\$\{?CLAUDE_PROJECT_DIR\}?["']?/?""")
 _BETWEEN: Final = re.compile(r"""[\s"'`;|&()<>=$]+""")
 
@@ -126,52 +121,28 @@ class TrustStore:
     """What one user trusts, in a file of that user's own folder."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
-        self._path = folder / FILE
+        self._entries = UserEntries(folder / FILE, clock)
         self._clock = clock
-        self._store = Store(Layout(folder), clock, SystemEntropy())
 
     def is_trusted(self, root: Path, found: Survey) -> bool:
         """Whether what was found is trusted as it is; where nothing was found it is. Raises
         `RecordBroken` when the file cannot be read."""
         if not found.surfaces:
             return True
-        entry = self._workspaces().get(_key(root))
+        entry = self._entries.get(root)
         return isinstance(entry, dict) and entry.get("digest") == found.digest
 
     def grant(self, root: Path, found: Survey) -> None:
         """Trust what was found, and nothing that comes later."""
         entry = {"digest": found.digest, "at": iso(self._clock.now())}
-        self._change(lambda known: {**known, _key(root): entry})
+        self._entries.change(root, lambda old: entry)
 
     def revoke(self, root: Path) -> bool:
         """Trust it no more. Returns whether it was in the file."""
-        if _key(root) not in self._workspaces():
+        if self._entries.get(root) is None:
             return False
-        self._change(lambda known: {k: v for k, v in known.items() if k != _key(root)})
+        self._entries.change(root, lambda old: None)
         return True
-
-    def _workspaces(self) -> dict[str, Any]:
-        return self._read(self._store.read(self._path))
-
-    def _read(self, data: bytes | None) -> dict[str, Any]:
-        if data is None:
-            return {}
-        known = decode_record(data, self._path, VERSION).get("workspaces", {})
-        if not isinstance(known, dict):
-            raise InputError(f"{self._path}: workspaces: an object is expected")
-        return known
-
-    def _change(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        self._store.folder(self._path.parent)
-        with locked(self._path.with_suffix(".lock"), _LOCK_SECONDS):
-            old = self._store.read(self._path)
-            record = {"v": VERSION, "workspaces": change(self._read(old))}
-            if not self._store.replace(self._path, old, encode_record(record)):
-                raise StoreBusy(str(self._path), 0, "somebody edited it at this moment")
-
-
-def _key(root: Path) -> str:
-    return os.path.realpath(root)
 
 
 def _handlers(hooks: Json) -> Iterator[tuple[str, str, Json, Json]]:

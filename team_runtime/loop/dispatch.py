@@ -18,9 +18,17 @@ from team_runtime.clock import Clock
 from team_runtime.crossing import Stopped
 from team_runtime.errors import TeamError
 from team_runtime.events import Emit
-from team_runtime.guard.base import Effect, Permissions, Question, Verdict, strictest
+from team_runtime.guard.base import (
+    Decision,
+    Effect,
+    Permissions,
+    Question,
+    Verdict,
+    strictest,
+)
 from team_runtime.guard.hook_events import PRE_TOOL_USE
 from team_runtime.guard.hooks import Outcome, weighed
+from team_runtime.loop.asking import Ask, Checked
 from team_runtime.loop.hooked import AgentHooks, with_context
 from team_runtime.models.base import INVALID_JSON
 from team_runtime.store.beneath import Beneath, May, OutsideRoot, is_protected, relative
@@ -32,6 +40,8 @@ from team_runtime.types import Json, ToolCall, ToolResult
 SIDE_BY_SIDE: Final = 8
 """How many read-only calls of one turn run at once."""
 _GO_ON: Final = "Do not try to get the same effect another way; go on without it or report it."
+PLAN_GATE: Final = "plan gate"
+"""The origin of a decision that the gate made."""
 _GATED: Final = {Effect.EDIT, Effect.COMMAND, Effect.LAND}
 
 
@@ -60,8 +70,7 @@ class Dispatch:
     """Why nothing may be changed in this way now (the plan gate), or `None`."""
     context: Callable[[str, Place], ToolContext]
     """Makes the context of a call from its id and place."""
-    answer: Callable[[Question, str], bool]
-    """Asks a person; `False` when nobody answers."""
+    ask: Ask
     wait: Waiter
     clock: Clock
     emit: Emit
@@ -124,22 +133,67 @@ class Dispatch:
             named = one_line(call.name, 60)
             return _error(call, f"Error: there is no tool {named!r}. Your tools: {known}.")
         input = _validated(tool, call.input)
-        place = self.place()
-        call, told = self.hooks.before_call(call, place)
+        call, told = self.hooks.before_call(call, self.place())
         if told.blocked:
-            return self._blocked(call, told.reason)
+            self._denied(call, "hook", told.reason)
+            text = f"Refused by a hook: {told.reason}. The call did not run. {_GO_ON}"
+            return _error(call, text)
         if told.changed or told.removed:
             input = _validated(tool, call.input)
-        questions = questions_about(tool.name, tool.effect, call.input, place)
-        refusal = self._refusal(tool, questions, call, told)
-        if refusal is not None:
-            return _error(call, refusal)
-        context = replace(self.context(call.id, place), may=self._may(questions))
-        return Prepared(call, tool, input, context, told)
+        checked = self._check(tool, call, input, told)
+        if checked.decision.verdict is Verdict.ASK:
+            checked, told = self._asked(checked, told)
+        if checked.decision.verdict is not Verdict.ALLOW:
+            return self._refused(checked)
+        context = self.context(call.id, checked.place)
+        context = replace(context, may=self._may(checked.questions))
+        return Prepared(checked.call, tool, checked.input, context, told)
 
-    def _blocked(self, call: ToolCall, reason: str) -> ToolResult:
-        self._denied(call, "hook", reason)
-        return _error(call, f"Refused by a hook: {reason}. The call did not run. {_GO_ON}")
+    def _check(self, tool: Tool, call: ToolCall, input: Any, told: Outcome) -> Checked:
+        """The call as it would run now, and what gate and rules say about it."""
+        place = self.place()
+        closed = self.gate(tool.effect) if tool.effect in _GATED else None
+        if closed is not None:
+            shut = Decision(Verdict.DENY, closed, origin=PLAN_GATE)
+            return Checked(tool, call, input, place, (), shut)
+        questions = questions_about(tool.name, tool.effect, call.input, place)
+        decisions = [weighed(self.permissions.decide(question), told) for question in questions]
+        return Checked(tool, call, input, place, questions, strictest(decisions))
+
+    def _asked(self, checked: Checked, told: Outcome) -> tuple[Checked, Outcome]:
+        """The call after its question was answered: by a hook, else by a person."""
+        call, outcome = self.hooks.instead_of_person(
+            checked.call, checked.place, checked.decision.reason
+        )
+        if outcome.blocked:
+            return checked.denied(f"a hook said no: {outcome.reason}", "hook"), told
+        if outcome.changed or outcome.removed:
+            input = _validated(checked.tool, call.input)
+            changed = self._check(checked.tool, call, input, told)
+            is_denied = changed.decision.verdict is Verdict.DENY
+            return changed if is_denied else changed.allowed(), told.followed_by(outcome)
+        if outcome.verdict is not Verdict.ALLOW:
+            answer = self.ask(checked)
+            if not answer.allowed:
+                return checked.denied(answer.why), told
+        return self._still(checked, told), told
+
+    def _still(self, checked: Checked, told: Outcome) -> Checked:
+        """The call after a yes: a gate or a deny rule beats that, and it counts for what was asked
+        about and for nothing else."""
+        again = self._check(checked.tool, checked.call, checked.input, told)
+        if again.decision.verdict is Verdict.DENY:
+            return again
+        if again.subject.hash != checked.subject.hash:
+            return checked.denied("what it is about was changed before the answer came")
+        return again.allowed()
+
+    def _refused(self, checked: Checked) -> ToolResult:
+        decision, call = checked.decision, checked.call
+        self._denied(call, decision.rule or decision.origin, decision.reason)
+        if decision.origin == PLAN_GATE:
+            return _error(call, f"Refused: {decision.reason} The call did not run.")
+        return _error(call, f"Permission denied: {decision.reason}. The call did not run. {_GO_ON}")
 
     def _may(self, questions: Sequence[Question]) -> May:
         """Covers the paths that were decided about, and every one that is allowed outright."""
@@ -150,26 +204,6 @@ class Dispatch:
             return path in decided or decision.verdict is Verdict.ALLOW
 
         return may
-
-    def _refusal(
-        self, tool: Tool, questions: Sequence[Question], call: ToolCall, told: Outcome
-    ) -> str | None:
-        closed = self.gate(tool.effect) if tool.effect in _GATED else None
-        if closed is not None:
-            self._denied(call, "plan gate", closed)
-            return f"Refused: {closed} The call did not run."
-        decisions = [weighed(self.permissions.decide(question), told) for question in questions]
-        decision = strictest(decisions)
-        if decision.verdict is Verdict.ALLOW:
-            return None
-        question = questions[decisions.index(decision)]
-        if decision.verdict is Verdict.ASK and self.answer(question, decision.reason):
-            return None
-        reason = decision.reason
-        if decision.verdict is Verdict.ASK:
-            reason += ", and nobody was there to answer"
-        self._denied(call, decision.rule or decision.origin, reason)
-        return f"Permission denied: {reason}. The call did not run. {_GO_ON}"
 
     def _denied(self, call: ToolCall, rule: str, reason: str) -> None:
         self.emit("permission_denied", self.agent, tool=call.name, rule=rule, reason=reason)

@@ -10,6 +10,7 @@ from typing import Final
 from team_runtime.events import Emit, no_events
 from team_runtime.guard.claude_names import claude_name, rewritten, to_claude
 from team_runtime.guard.hook_events import (
+    PERMISSION_REQUEST,
     POST_TOOL_USE,
     POST_TOOL_USE_FAILURE,
     PRE_TOOL_USE,
@@ -50,10 +51,18 @@ class AgentHooks:
         if not self.hooks.listens(PRE_TOOL_USE):
             return call, NOTHING
         outcome = self._fire(PRE_TOOL_USE, _told(call, place), call.name)
-        if outcome.changed or outcome.removed:
-            input = rewritten(call.name, call.input, outcome.changed, outcome.removed)
-            call = replace(call, input=input)
-        return call, outcome
+        return _rewritten(call, outcome), outcome
+
+    def instead_of_person(
+        self, call: ToolCall, place: Place, reason: str
+    ) -> tuple[ToolCall, Outcome]:
+        """Let hooks answer what a person would be asked. Returns the call as they rewrote it, which
+        is yet to be decided about, and what they said."""
+        if not self.hooks.listens(PERMISSION_REQUEST):
+            return call, NOTHING
+        payload = {**_told(call, place), "reason": reason}
+        outcome = self._fire(PERMISSION_REQUEST, payload, call.name)
+        return _rewritten(call, outcome), outcome
 
     def after_call(
         self, call: ToolCall, place: Place, result: ToolResult, seconds: float
@@ -119,6 +128,12 @@ def with_context(result: ToolResult, event: str, context: str) -> ToolResult:
     if not context:
         return result
     return replace(result, content=f"{result.content}\n{shown(event, context)}")
+
+
+def _rewritten(call: ToolCall, outcome: Outcome) -> ToolCall:
+    if not outcome.changed and not outcome.removed:
+        return call
+    return replace(call, input=rewritten(call.name, call.input, outcome.changed, outcome.removed))
 
 
 def _told(call: ToolCall, place: Place) -> dict[str, Json]:

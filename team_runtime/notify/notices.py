@@ -33,6 +33,10 @@ def _plan(record: Record) -> Notice:
     return Notice(title, f"{record['plan']} revision {record['revision']}")
 
 
+def _question(record: Record) -> Notice:
+    return Notice(f"{record['agent']} asks whether it may", _told(record["subject"]))
+
+
 def _ended(record: Record) -> Notice | None:
     if record["exit_code"] == 0:
         return None
@@ -46,6 +50,7 @@ def _told(value: object) -> str:
 
 _NOTICES: Final[Mapping[str, Callable[[Record], Notice | None]]] = {
     "plan_submitted": _plan,
+    "approval_asked": _question,
     "task_failed": lambda r: Notice(f"{r['task']} was given up", _told(r.get("note"))),
     "agent_state": _agent_state,
     "run_ended": _ended,

@@ -75,6 +75,11 @@ class Layout:
         return self.team / "plans"
 
     @property
+    def approvals(self) -> Path:
+        """Questions for a person."""
+        return self.team / "approvals"
+
+    @property
     def records(self) -> Path:
         """What is recorded about each worktree."""
         return self.team / "worktrees"

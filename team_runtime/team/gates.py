@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from team_runtime.board.base import Board, Claim
 from team_runtime.board.model import Task
 from team_runtime.guard.hook_events import (
+    NOTIFICATION,
     PLAN_SUBMITTED,
     TASK_CLAIMED,
     TASK_COMPLETED,
@@ -20,6 +22,9 @@ from team_runtime.guard.hook_events import (
 )
 from team_runtime.guard.hooks import Hooks, Occasion, no_hooks
 from team_runtime.types import Json
+
+NOTIFYING_SECONDS: Final = 10.0
+"""How long a hook may take to tell a person."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,18 @@ class Gates:
 
     def land(self, name: str, task_id: str, target: str, by: str | None) -> None:
         self._ask(WORKTREE_LAND, by, {"name": name, "task_id": task_id, "target": target})
+
+    def notify(self, kind: str, by: str, waiting_id: str, message: str) -> None:
+        """Tell hooks that something of this agent begins to wait for a person."""
+        hooks = self.find()
+        if hooks.listens(NOTIFICATION):
+            payload = {
+                "message": message,
+                "title": "A team waits for you",
+                "notification_type": kind,
+                "waiting_id": waiting_id,
+            }
+            hooks.fire(NOTIFICATION, Occasion(by, payload, kind, NOTIFYING_SECONDS))
 
     def create_on(
         self,

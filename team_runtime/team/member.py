@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
 
 from team_runtime.crossing import Bell, Crossing
+from team_runtime.types import Json
 
 MEANT_FOR: Final = "meantFor"
 """The key in a task's `metadata` that names who should do it, as long as that agent is there."""
@@ -40,6 +42,8 @@ class Spawn:
     require_plan: bool = False
     task_id: str | None = None
     model: str | None = None
+    permissions: Mapping[str, Json] = field(default_factory=dict)
+    """What narrows its permissions: `mode`, and rules in `allow`, `deny` and `ask`."""
 
 
 @dataclass
@@ -52,6 +56,8 @@ class Member:
     crossing: Crossing
     bell: Bell
     is_lead: bool = False
+    permissions: Mapping[str, Json] = field(default_factory=dict)
+    """What narrows its permissions: `mode`, and rules in `allow`, `deny` and `ask`."""
     gone: anyio.Event = field(default_factory=anyio.Event)
     """Set on the loop when its thread has ended."""
     state: State = State.STARTING

@@ -10,6 +10,7 @@ from typing import Final
 from team_runtime.bus.base import Bus
 from team_runtime.clock import Clock
 from team_runtime.errors import PlanRefused
+from team_runtime.guard.hook_events import PLAN_REVIEW
 from team_runtime.plans.model import Gate, Plan, Revision
 from team_runtime.plans.store import PlanStore
 from team_runtime.team.gates import Gates
@@ -44,6 +45,9 @@ class Planning:
         plan, revision = self._plans.submit(agent, task, epoch, session, text)
         if self.reviewer == LEAD:
             self._ask(plan, revision)
+        else:
+            text = f"{agent} submitted {plan.id} revision {revision.number} for your review."
+            self._gates.notify(PLAN_REVIEW, agent, plan.id, text)
         return revision
 
     def decide_as_lead(self, request_id: str, approve: bool, feedback: str) -> Revision:

@@ -165,7 +165,8 @@ class Team:
 
         def may(task: Task) -> bool:
             ours = task.session == self.parts.session
-            if ours and task.worktree is None and self.get(LEAD).state is State.WORKING:
+            in_turn = self.get(LEAD).state in (State.WORKING, State.WAITING)
+            if ours and task.worktree is None and in_turn:
                 return False
             added = task.session is None and task.created_at >= self.parts.started_at
             return (ours or added) and not self._is_meant_for_another(task, name)
@@ -263,7 +264,7 @@ class Team:
         return self._new_member(spawn, spawn.model or self.parts.model)
 
     def _new_member(self, spawn: Spawn, model: str, is_lead: bool = False) -> Member:
-        return Member(spawn.name, spawn.role, model, Crossing(), Bell(), is_lead)
+        return Member(spawn.name, spawn.role, model, Crossing(), Bell(), is_lead, spawn.permissions)
 
     async def begin(
         self, member: Member, agent: Agent, run: Callable[[Member, Agent], None]
@@ -296,6 +297,7 @@ class Team:
             role=spawn.role,
             model=spawn.model or self.parts.model,
             requirePlan=spawn.require_plan,
+            permissions=spawn.permissions,
             dismissed=False,
         )
 

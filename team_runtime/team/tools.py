@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -25,6 +25,9 @@ class SpawnTeammateInput(Strict):
     )
     task_id: str | None = Field(default=None, description="a task it claims before its first turn")
     model: str | None = None
+    permissions: dict[str, Any] = Field(
+        default={}, description="mode; rules in allow, deny, ask: never more than yours"
+    )
 
 
 class SpawnTeammate:

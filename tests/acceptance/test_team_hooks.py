@@ -541,6 +541,7 @@ def test_every_event_of_the_table_is_brought_about(root: Path) -> None:
         yield [call("review_plan", request_id=asked["request_id"], approve=True)]
         yield "Waiting."
         yield [call("land_worktree", name="one")]
+        yield [write("notes.txt")]
         yield "Done."
 
     def anna(seen: Seen) -> Iterator[Any]:
@@ -551,7 +552,14 @@ def test_every_event_of_the_table_is_brought_about(root: Path) -> None:
         yield [complete()]
         yield "Done."
 
-    run_team(root, {"lead": lead, "anna": anna}, hooks=log.hooks(), allow=("land_worktree",))
+    run_team(
+        root,
+        {"lead": lead, "anna": anna},
+        hooks=log.hooks(),
+        allow=("land_worktree",),
+        approvals="wait",
+        approval_deadline=0.1,
+    )
     assert {one["hook_event_name"] for one in log.seen} == set(HOOK_EVENTS)
     for one in log.seen:
         row = HOOK_EVENTS[one["hook_event_name"]]

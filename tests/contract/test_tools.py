@@ -20,16 +20,18 @@ from pydantic import ValidationError
 from team_runtime.app.agents import TOOL_NAMES, AgentFactory, Models, make_permissions
 from team_runtime.app.jobs import attach_jobs
 from team_runtime.app.workspace import Workspace
-from team_runtime.clock import iso
+from team_runtime.clock import SystemClock, iso
 from team_runtime.config import Settings
 from team_runtime.crossing import Bell, Crossing
 from team_runtime.daemons.jobs import JobLimits
+from team_runtime.events import no_events
 from team_runtime.loop.dispatch import Dispatch
 from team_runtime.models.base import INVALID_JSON, ModelReply, ModelRequest, RetryNotice
 from team_runtime.process.run import LoopRunner
 from team_runtime.process.sandbox import NoSandbox
 from team_runtime.team.assignments import Assignments
 from team_runtime.team.member import Member
+from team_runtime.team.questions import Questions
 from team_runtime.team.team import Parts, Team
 from team_runtime.tools.base import definition
 from team_runtime.types import Json, ToolCall, ToolResult
@@ -113,7 +115,12 @@ class Stage:
         parts = await to_thread.run_sync(self._parts)
         models = Models(0, 0, {"anthropic": NoModel()})
         permissions = make_permissions(self._settings)
-        factory = AgentFactory(self._workspace, models, permissions, lambda name, entry: None)
+        questions = Questions(
+            self._workspace.approvals, SystemClock(), no_events, self._workspace.gates, None
+        )
+        factory = AgentFactory(
+            self._workspace, models, permissions, questions, lambda name, entry: None
+        )
         team = Team(parts, factory.make)
         factory.jobs = attach_jobs(self._workspace, team, JobLimits(), NoSandbox())
         factory.jobs.open(group)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from team_runtime.approvals.model import Asker, Cause, Subject
+from team_runtime.approvals.store import ApprovalStore
 from team_runtime.board.base import Claim
 from team_runtime.board.json_board import JsonBoard
 from team_runtime.board.model import COMPLETED, IN_PROGRESS, PENDING
@@ -192,6 +194,25 @@ def test_submit_and_decide(tmp_path: Path) -> None:
         if gate is Gate.PENDING:
             with pytest.raises(PlanRefused):
                 plans.submit(*at, "s-1", "text")
+        everything_is_whole(store)
+
+
+def test_ask_and_answer(tmp_path: Path) -> None:
+    """A question is there as a whole before it is asked, and allowed only by a whole answer."""
+
+    def queue(store: Store) -> ApprovalStore:
+        return ApprovalStore(store, Presences().liveness)
+
+    def act(store: Store, _: None) -> None:
+        asker, cause = Asker("alice", "s-1", "run-1"), Cause("no rule", None, "default")
+        asked = queue(store).ask(asker, Subject("bash", {"command": "x"}, "/"), cause, 60)
+        queue(store).answer(asked.id, True)
+
+    for store, _, done in kill_at_every_step(tmp_path, lambda store: None, act):
+        states = [approval.status for approval in queue(store).list()]
+        assert states == ["allowed"] if done else states in ([], ["waiting"], ["allowed"])
+        for approval in queue(store).waiting():
+            assert queue(store).answer(approval.id, False).status == "denied"
         everything_is_whole(store)
 
 

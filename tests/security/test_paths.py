@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from anyio import to_thread
 
 from team_runtime.crossing import Crossing
+from team_runtime.loop.asking import Answer, Checked
 from team_runtime.types import ToolCall, ToolResult
 from tests.support.tools import Desk, snapshot
 
@@ -197,7 +199,8 @@ def test_an_allow_rule_reaching_further_through_a_link(top: Path) -> None:
     assert (app / "f").read_text() == "untouched\n"
     desk.answer = True
     desk.do("write_file", path="docs/page", content="new")
-    assert [question.path for question in desk.asked] == ["f", "alias", "f"]
+    link, alias = ("docs/page", "f"), ("alias", "docs/real")
+    assert [asked.subject.paths for asked in desk.asked] == [link, alias, link]
     assert (app / "f").read_text() == "new"
 
 
@@ -208,13 +211,14 @@ def test_an_answer_for_one_file_used_for_another(top: Path) -> None:
     (app / "link").symlink_to("f")
     (app / "g").write_text("untouched\n")
 
-    def answer(*_: object) -> bool:
+    def ask(checked: Checked) -> Answer:
         (app / "link").unlink()
         (app / "link").symlink_to("g")
-        return True
+        return Answer(True)
 
-    desk.dispatch = type(desk.dispatch)(**{**vars(desk.dispatch), "answer": answer})
-    desk.fail("write_file", path="link", content="new")
+    desk.dispatch = replace(desk.dispatch, ask=ask)
+    text = desk.fail("write_file", path="link", content="new")
+    assert "what it is about was changed before the answer came" in text
     assert (app / "f").read_text() == (app / "g").read_text() == "untouched\n"
 
 

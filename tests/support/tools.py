@@ -9,9 +9,10 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from team_runtime.app.agents import TOOL_NAMES
 from team_runtime.clock import SystemClock
-from team_runtime.guard.base import Question, Verdict
+from team_runtime.guard.base import Verdict
 from team_runtime.guard.permissions import RulePermissions
 from team_runtime.guard.rules import Rule, parse
+from team_runtime.loop.asking import Answer, Checked, ask_nobody
 from team_runtime.loop.dispatch import Dispatch
 from team_runtime.process.environment import scrubbed
 from team_runtime.process.run import BlockingRunner
@@ -57,7 +58,7 @@ class Desk:
     ) -> None:
         self.root = root
         self.events = Events()
-        self.asked: list[Question] = []
+        self.asked: list[Checked] = []
         self.answer = False
         self.spilled = root.parent / f"{root.name}-spilled"
         self._seen = Seen()
@@ -73,7 +74,7 @@ class Desk:
             place=lambda: Place(root, "task_1", "w" if in_task else None),
             gate=lambda effect: None,
             context=self._context,
-            answer=self._answer,
+            ask=self._ask,
             wait=_no_loop,
             clock=SystemClock(),
             emit=self.events,
@@ -98,9 +99,9 @@ class Desk:
         assert "could not be checked" not in result.content
         return result.content
 
-    def _answer(self, question: Question, reason: str) -> bool:
-        self.asked.append(question)
-        return self.answer
+    def _ask(self, checked: Checked) -> Answer:
+        self.asked.append(checked)
+        return Answer(True) if self.answer else ask_nobody(checked)
 
     def _context(self, call_id: str, place: Place) -> ToolContext:
         return ToolContext(

@@ -24,7 +24,7 @@ DATA: Final = ROOT / "demo" / "shop"
 LAYERS: Final = (
     {"errors", "types", "clock", "text", "events", "config", "crossing", "places"},
     {"store"},
-    {"board", "bus", "sessions", "plans", "process"},
+    {"board", "bus", "sessions", "plans", "approvals", "process"},
     {"git"},
     {"models", "guard", "tools", "notify"},
     {"loop"},

@@ -117,7 +117,7 @@ def test_without_a_rule_nobody_runs_a_command(desk: Desk) -> None:
     asking = Desk(desk.root, allow=[])
     text = asking.fail("bash", command="touch x")
     assert text.startswith("Permission denied: no rule allows this command, and nobody was there")
-    assert [question.input for question in asking.asked] == [{"command": "touch x"}]
+    assert [asked.subject.input for asked in asking.asked] == [{"command": "touch x"}]
     assert asking.events.kinds() == ["permission_denied"]
     assert list(desk.root.iterdir()) == []
     asking.answer = True

@@ -74,7 +74,7 @@ def event(kind: str, agent: str | None = "auth", **fields: Any) -> dict[str, Any
         (event("agent_state", state="working", task=None), None),
         (
             event("agent_state", state="waiting for approval", task="task_1"),
-            Told("auth", "waits for the review of its plan"),
+            Told("auth", "waits for approval"),
         ),
         (event("message_sent", to="login", type="message"), Told("auth", "wrote to login")),
         (event("message_sent", to="lead", type="idle"), None),

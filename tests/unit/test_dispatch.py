@@ -18,6 +18,7 @@ from team_runtime.crossing import Crossing, Stopped
 from team_runtime.errors import StaleClaim
 from team_runtime.guard.base import Decision, Effect, Question, Verdict
 from team_runtime.guard.permissions import RulePermissions
+from team_runtime.loop.asking import ask_nobody
 from team_runtime.loop.dispatch import SIDE_BY_SIDE, Dispatch
 from team_runtime.models.base import INVALID_JSON
 from team_runtime.process.run import BlockingRunner
@@ -119,7 +120,7 @@ def dispatch(tools: Sequence[Tool], crossing: Crossing, **more: Any) -> Dispatch
         "place": lambda: Place(HERE, "task_1", "one"),
         "gate": lambda effect: None,
         "context": lambda call_id, place: context,
-        "answer": lambda question, reason: False,
+        "ask": ask_nobody,
         "emit": Events(),
     }
     return Dispatch(

@@ -155,16 +155,21 @@ def test_an_event_that_nothing_here_brings_about_is_refused(event: str) -> None:
 
 def test_the_users_file_for_claude_code_may_hold_what_has_no_effect_here() -> None:
     given = {
-        **table("Notification", shell("a")),
+        **table("PreCompact", shell("a")),
+        "Notification": [
+            {"matcher": "idle_prompt", "hooks": [shell("d")]},
+            {"matcher": "permission_prompt", "hooks": [shell("e")]},
+        ],
         "PreToolUse": [
             {"matcher": "WebFetch", "hooks": [shell("b")]},
             {"matcher": "Bash", "hooks": [shell("c")]},
         ],
     }
     found = parse_hooks(given, Source("x", TOOL_NAMES, of_claude=True))
-    assert [hook.handler for hook in found.hooks] == [CommandHandler("c")]
+    assert [hook.handler for hook in found.hooks] == [CommandHandler("e"), CommandHandler("c")]
     assert found.left_out == [
-        "x: hooks.Notification[0]: the event Notification is not available in this version",
+        "x: hooks.PreCompact[0]: the event PreCompact is not available in this version",
+        "x: hooks.Notification[0]: 'idle_prompt' matches no notification_type that there is here",
         "x: hooks.PreToolUse[0]: 'WebFetch' matches no tool that there is here",
     ]
 
@@ -200,7 +205,7 @@ def test_hooks_of_a_program_are_checked_alike() -> None:
     assert not hook.denies_on_error
     for wrong, said in (
         (PythonHook("PreToolUes", look), "no event"),
-        (PythonHook("Notification", look), "not available in this version"),
+        (PythonHook("PreCompact", look), "not available in this version"),
         (PythonHook("PreToolUse", look, "Bsh"), "can match nothing"),
         (PythonHook("PreToolUse", look, "WebFetch"), "no tool that there is here"),
         (PythonHook("PreToolUse", look, timeout=-1), "a timeout is"),

@@ -40,7 +40,7 @@ def call(input: Json, tmp_path: Path, gate: str | None = None) -> ToolResult:
         context=lambda id, place: ToolContext(
             "anna", id, place, BlockingRunner(), {}, Seen(), never
         ),
-        answer=never,
+        ask=never,
         wait=Crossing().wait,
         clock=SystemClock(),
         emit=no_events,

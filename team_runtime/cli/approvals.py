@@ -1,0 +1,113 @@
+"""`team approvals`: questions that wait for a person, and the answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from team_runtime.approvals.model import WAITING, Approval, approval_record
+from team_runtime.cli.common import Shared, only_a_person, shared_options
+from team_runtime.errors import InputError
+from team_runtime.plans.model import Plan
+from team_runtime.text import escaped, one_line
+
+
+@click.group("approvals")
+def command() -> None:
+    """Questions of agents that wait for you."""
+
+
+@command.command("list")
+@click.option("--all", "everything", is_flag=True, help="Also those that have ended.")
+@shared_options
+def list_(shared: Shared, everything: bool) -> None:
+    """Show what waits for you: each call in full, who asks, why, and until when.
+
+    Characters that do not show are named. With --all also what was answered, what lapsed, and what
+    was refused because nobody was there.
+    """
+    from team_runtime.cli.questions import always_line, details, fate, heading
+
+    workspace = shared.workspace
+    workspace.approvals.tidy()
+    found = workspace.approvals.list() if everything else workspace.approvals.waiting()
+    plans = workspace.plans.pending()
+    now = workspace.store.clock.now()
+    lines: list[str] = []
+    for approval in found:
+        lines += [heading(approval), *details(approval, shared.root), fate(approval, now)]
+        if approval.status == WAITING:
+            lines += [always_line(approval), f"  team approvals allow {approval.id}"]
+        lines.append("")
+    for plan in plans:
+        lines += [*_plan_lines(plan), ""]
+    answer = [*map(approval_record, found), *map(_plan_record, plans)]
+    shared.answer(answer, lines[:-1] or ["Nothing waits for you."])
+
+
+@command.command("allow")
+@click.argument("approval_id", metavar="ID")
+@click.option("--always", is_flag=True, help="From now on also without asking: exactly this call.")
+@shared_options
+def allow(shared: Shared, approval_id: str, always: bool) -> None:
+    """Let the call run that was asked about, and nothing else.
+
+    With --always a rule for exactly this call is kept in your own configuration, for this
+    workspace. Deny rules beat it.
+    """
+    from team_runtime.app.answering import allow as answer
+
+    only_a_person("answer a question of an agent")
+    _refuse_plan(shared, approval_id)
+    done, rules = answer(shared.workspace, approval_id, always)
+    kept = [f"The rule {escaped(rule)} was kept for this workspace." for rule in rules]
+    shared.answer(approval_record(done), [_sentence(done), *kept])
+
+
+@command.command("deny")
+@click.argument("approval_id", metavar="ID")
+@click.option("--note", default="", metavar="TEXT", help="The agent is told, such as what to do.")
+@shared_options
+def deny(shared: Shared, approval_id: str, note: str) -> None:
+    """Refuse the call that was asked about. Its agent goes on without it."""
+    only_a_person("answer a question of an agent")
+    _refuse_plan(shared, approval_id)
+    done = shared.workspace.approvals.answer(approval_id, False, note)
+    shared.answer(approval_record(done), [_sentence(done)])
+
+
+def _sentence(done: Approval) -> str:
+    return f"{done.id} is {done.status}; {done.asker.agent} goes on."
+
+
+def _refuse_plan(shared: Shared, given: str) -> None:
+    """A plan is answered in its own words, because a revision has to be named."""
+    if given.startswith("plan_"):
+        number = shared.workspace.plans.get(given).current.number
+        raise InputError(f"{given} is a plan: team plans approve {given} --revision {number}")
+
+
+def _plan_lines(plan: Plan) -> list[str]:
+    task = f" for {plan.task}" if plan.task else ""
+    number = plan.current.number
+    return [
+        f"{plan.id}  {plan.agent} submitted revision {number} of its plan{task}",
+        f"  {one_line(plan.current.text)}",
+        f"  team plans show {plan.id}",
+        f"  team plans approve {plan.id} --revision {number}",
+    ]
+
+
+def _plan_record(plan: Plan) -> dict[str, Any]:
+    return {
+        "id": plan.id,
+        "kind": "plan",
+        "agent": plan.agent,
+        "session": plan.session,
+        "task": plan.task,
+        "revision": plan.current.number,
+        "hash": plan.current.hash,
+        "askedAt": plan.current.submitted_at,
+        "status": WAITING,
+    }

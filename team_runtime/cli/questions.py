@@ -1,0 +1,80 @@
+"""A question for a person, shown whole: nothing of a call can hide from who decides about it."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from team_runtime.app.answering import rules_for_always
+from team_runtime.approvals.model import WAITING, Approval, outcome
+from team_runtime.errors import RefusedError
+from team_runtime.text import escaped, one_line
+
+_BAR: Final = "  │ "
+"""Before each line that is not ours, so that none can be taken for one."""
+
+
+def heading(approval: Approval) -> str:
+    """Who asks for what, on one line."""
+    asker, subject = approval.asker, approval.subject
+    task = f" for {asker.task}" if asker.task else ""
+    return f"{approval.id}  {asker.agent} asks{task}: {one_line(subject.tool, 60)}"
+
+
+def details(approval: Approval, root: Path) -> list[str]:
+    """The whole call, where it would run, and why it asks."""
+    cause = approval.cause
+    rule = f" ({cause.origin})" if cause.rule else ""
+    return [
+        *(_BAR + line for line in _call(approval)),
+        f"  in {escaped(_place(approval, root))}",
+        f"  because {escaped(cause.reason + rule)}",
+    ]
+
+
+def fate(approval: Approval, now: datetime) -> str:
+    """How it ended, or until when an answer counts."""
+    if approval.status != WAITING:
+        return f"  {escaped(outcome(approval))}"
+    minutes = max((approval.due - now).total_seconds() / 60, 0)
+    return f"  lapses at {approval.deadline}, in {minutes:.0f} minutes: then the answer is no"
+
+
+def always_line(approval: Approval) -> str:
+    """What `always` would mean."""
+    try:
+        return f"  always would keep the rule {escaped(', '.join(rules_for_always(approval)))}"
+    except RefusedError as error:
+        return f"  {error.reason}"
+
+
+def _place(approval: Approval, root: Path) -> str:
+    directory = Path(approval.subject.directory)
+    if not directory.is_relative_to(root):
+        return str(directory)
+    inside = str(directory.relative_to(root))
+    return "the main checkout" if inside == "." else inside
+
+
+def _call(approval: Approval) -> list[str]:
+    """The input, line by line: a command as it is, an edit as a diff, all else as it was given."""
+    given: dict[str, Any] = dict(approval.subject.input)
+    lines = []
+    if isinstance(given.get("command"), str):
+        lines += _marked("", given.pop("command"))
+    if approval.subject.paths:
+        given.pop("path", None)
+        lines += [escaped(path) for path in approval.subject.paths]
+    for key, mark in (("old_text", "- "), ("new_text", "+ "), ("content", "+ ")):
+        if isinstance(given.get(key), str):
+            lines += _marked(mark, given.pop(key))
+    for key, value in given.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        lines += _marked("", f"{key}: {text}")
+    return lines
+
+
+def _marked(mark: str, text: str) -> list[str]:
+    return [mark + line for line in escaped(text).split("\n")]

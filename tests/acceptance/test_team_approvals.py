@@ -1,0 +1,360 @@
+"""Agents that need a person's answer: who waits, who goes on, and what each answer brings about."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from team_runtime.guard.hook_config import PythonHook
+from tests.support.api import Seen
+from tests.support.scripted_team import (
+    Event,
+    call,
+    complete,
+    make_repository,
+    outside,
+    run_team,
+    spawn,
+    until,
+    write,
+)
+
+WAIT: dict[str, Any] = {"approvals": "wait"}
+TOUCH = "touch made"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "repo")
+
+
+def touching(seen: Seen) -> Iterator[Any]:
+    yield [call("bash", command=TOUCH)]
+    yield "Done."
+
+
+def with_anna(seen: Seen) -> Iterator[Any]:
+    """A lead that lets anna work on a task."""
+    yield [call("create_task", subject="Make it"), spawn("anna", task_id="task_1")]
+    yield "Waiting."
+
+
+def making(seen: Seen) -> Iterator[Any]:
+    """A teammate that makes it."""
+    yield [call("bash", command=TOUCH)]
+    yield [complete()]
+    yield "Made."
+
+
+def on_question(act: Callable[[str], object]) -> Callable[[Event], None]:
+    """Do something with the id of each question, as if from another process."""
+
+    def sink(event: Event) -> None:
+        if event["kind"] == "approval_asked":
+            act(event["approval"])
+
+    return sink
+
+
+def allowing(root: Path, **more: Any) -> Callable[[Event], None]:
+    return on_question(lambda id: outside(root).approvals.answer(id, True, **more))
+
+
+def test_a_call_waits_for_the_answer_and_then_runs(root: Path) -> None:
+    ran = run_team(root, {"lead": touching}, sandbox="off", also=allowing(root), **WAIT)
+    assert ran.result.exit_code == 0
+    assert (root / "made").exists()
+    assert ran.place("approval_asked") < ran.place("tool_started", tool="bash")
+    states = [event["state"] for event in ran.of("agent_state", "lead")]
+    waited = states.index("waiting for approval")
+    assert states[waited + 1] == "working"
+    (approval,) = ran.workspace.approvals.list()
+    assert (approval.status, approval.answered_by) == ("allowed", "person")
+    assert approval.asker.agent == "lead"
+
+
+def test_a_denied_call_does_not_run_and_its_agent_is_told(root: Path) -> None:
+    deny = on_question(lambda id: outside(root).approvals.answer(id, False, "use make"))
+    ran = run_team(root, {"lead": touching}, sandbox="off", also=deny, **WAIT)
+    assert ran.result.exit_code == 0
+    assert not (root / "made").exists()
+    told = "no rule allows this command, and a person said no: use make. The call did not run."
+    assert told in ran.shown("lead")
+    (denied,) = ran.of("permission_denied", "lead")
+    assert "use make" in denied["reason"]
+
+
+def test_after_the_deadline_the_answer_is_no(root: Path) -> None:
+    ran = run_team(root, {"lead": touching}, approval_deadline=0.2, **WAIT)
+    assert ran.result.exit_code == 0
+    assert "and nobody answered in time. The call did not run." in ran.shown("lead")
+    (approval,) = ran.workspace.approvals.list()
+    assert (approval.status, approval.answered_by) == ("expired", "runtime")
+    (answered,) = ran.of("approval_answered")
+    assert answered["decision"] == "expired"
+
+
+def test_a_headless_run_refuses_at_once_and_records_what_it_refused(root: Path) -> None:
+    """A firing that needs a person and finds none blocks nothing."""
+
+    def twice(seen: Seen) -> Iterator[Any]:
+        yield [call("bash", command=TOUCH)]
+        yield [call("bash", command=TOUCH)]
+        yield "Done."
+
+    ran = run_team(root, {"lead": twice})
+    assert ran.result.exit_code == 0
+    assert ran.shown("lead").count("nobody was there to answer") == 2
+    assert ran.of("approval_asked") == []
+    (approval,) = ran.workspace.approvals.list()
+    assert (approval.status, approval.answered_by) == ("denied", "runtime")
+    assert approval.note == "nobody was there to answer"
+    assert ran.workspace.approvals.waiting() == []
+
+
+def test_other_agents_go_on_while_one_waits(root: Path) -> None:
+    """The question of a teammate is answered only after another one has done its work."""
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [call("create_task", subject="Make it"), spawn("anna", task_id="task_1")]
+        yield [spawn("bob")]
+        yield "Waiting."
+
+    def bob(seen: Seen) -> Iterator[Any]:
+        yield until("approval_asked", "anna")
+        yield [call("read_file", path="notes.txt")]
+        yield lambda: outside(root).approvals.answer("approval_1", True)
+        yield "Bob is done."
+
+    scripts = {"lead": lead, "anna": making, "bob": bob}
+    ran = run_team(root, scripts, sandbox="off", **WAIT)
+    assert ran.result.exit_code == 0
+    assert ran.place("tool_ended", "bob") < ran.place("tool_started", "anna")
+    assert "Made." in ran.shown("lead")
+
+
+def test_a_run_does_not_end_while_a_question_waits(root: Path) -> None:
+    """The lead's turn has ended, and nobody but anna, who waits, has anything to do."""
+
+    def late(event: Event) -> None:
+        if event["kind"] == "agent_state" and (event["agent"], event["state"]) == ("lead", "idle"):
+            for approval in outside(root).approvals.waiting():
+                outside(root).approvals.answer(approval.id, True)
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [call("create_task", subject="Make it"), spawn("anna", task_id="task_1")]
+        yield until("agent_state", "anna", state="waiting for approval")
+        yield "Waiting."
+
+    scripts = {"lead": lead, "anna": making}
+    ran = run_team(root, scripts, sandbox="off", also=late, **WAIT)
+    assert ran.result.exit_code == 0
+    turn_ended = ran.events.index(ran.of("turn_ended", "lead")[1])
+    assert turn_ended < ran.place("tool_started", "anna")
+    assert (root / "made").exists()
+
+
+def test_a_deny_rule_and_a_lost_place_beat_an_answer(root: Path) -> None:
+    """The link that was asked about leads elsewhere when the answer comes."""
+    (root / "other.txt").write_text("untouched\n")
+    (root / "link").symlink_to("notes.txt")
+
+    def swap(approval: str) -> None:
+        (root / "link").unlink()
+        (root / "link").symlink_to("other.txt")
+        outside(root).approvals.answer(approval, True)
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [write("link", "new\n")]
+        yield "Done."
+
+    ran = run_team(root, {"lead": lead}, also=on_question(swap), **WAIT)
+    assert "what it is about was changed before the answer came" in ran.shown("lead")
+    assert (root / "other.txt").read_text() == "untouched\n"
+    assert (root / "notes.txt").read_text() == "as committed\n"
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_an_interruption_withdraws_what_waits(root: Path, signals: int) -> None:
+    def interrupt(approval: str) -> None:
+        for _ in range(signals):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    ran = run_team(root, {"lead": touching}, also=on_question(interrupt), **WAIT)
+    assert ran.result.exit_code == 130
+    (approval,) = ran.workspace.approvals.list()
+    assert approval.status == "withdrawn"
+    assert not (root / "made").exists()
+
+
+def test_a_shutdown_request_ends_the_wait_of_a_teammate(root: Path) -> None:
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [call("create_task", subject="Make it"), spawn("anna", task_id="task_1")]
+        yield until("approval_asked", "anna")
+        yield [call("request_shutdown", teammate="anna")]
+        yield until("agent_state", "anna", state="stopped")
+        yield "Done."
+
+    ran = run_team(root, {"lead": lead, "anna": touching}, **WAIT)
+    (approval,) = ran.workspace.approvals.list()
+    assert approval.status == "withdrawn"
+    assert "the lead asked it to stop" in approval.note
+
+
+def test_a_time_limit_ends_the_wait(root: Path) -> None:
+    ran = run_team(root, {"lead": touching}, timeout=0.5, **WAIT)
+    assert ran.result.exit_code == 3
+    (approval,) = ran.workspace.approvals.list()
+    assert approval.status == "withdrawn"
+
+
+HOOK_ALLOWS = {
+    "hookSpecificOutput": {
+        "hookEventName": "PermissionRequest",
+        "decision": {"behavior": "allow"},
+    }
+}
+
+
+def test_a_permission_request_hook_answers_instead_of_a_person(root: Path) -> None:
+    seen: list[Any] = []
+
+    def hook(payload: Any) -> Any:
+        seen.append(payload)
+        return HOOK_ALLOWS
+
+    hooks = [PythonHook("PermissionRequest", hook, "Bash")]
+    ran = run_team(root, {"lead": touching}, sandbox="off", hooks=hooks)
+    assert (root / "made").exists()
+    assert ran.workspace.approvals.list() == []
+    (payload,) = seen
+    assert payload["tool_name"] == "Bash"
+    assert payload["tool_input"] == {"command": TOUCH}
+    assert payload["reason"] == "no rule allows this command"
+
+
+def test_a_permission_request_hook_that_says_no_is_the_answer(root: Path) -> None:
+    def hook(payload: Any) -> Any:
+        decision = {"behavior": "deny", "message": "not on Mondays"}
+        return {"hookSpecificOutput": {"decision": decision}}
+
+    hooks = [PythonHook("PermissionRequest", hook)]
+    ran = run_team(root, {"lead": touching}, hooks=hooks, **WAIT)
+    assert "and a hook said no: not on Mondays" in ran.shown("lead")
+    assert ran.of("approval_asked") == []
+
+
+def test_what_a_permission_request_hook_changes_is_decided_about_again(root: Path) -> None:
+    """A hook's allow with a changed input never beats a deny rule."""
+
+    def hook(payload: Any) -> Any:
+        decision = {"behavior": "allow", "updatedInput": {"command": "rm notes.txt"}}
+        return {"hookSpecificOutput": {"decision": decision}}
+
+    hooks = [PythonHook("PermissionRequest", hook)]
+    ran = run_team(root, {"lead": touching}, sandbox="off", hooks=hooks, deny=["Bash(rm *)"])
+    assert "denied by Bash(rm *)" in ran.shown("lead")
+    assert (root / "notes.txt").exists()
+
+
+def test_a_permission_request_hook_may_change_what_it_allows(root: Path) -> None:
+    def hook(payload: Any) -> Any:
+        decision = {"behavior": "allow", "updatedInput": {"command": "touch other"}}
+        return {"hookSpecificOutput": {"decision": decision}}
+
+    hooks = [PythonHook("PermissionRequest", hook)]
+    ran = run_team(root, {"lead": touching}, sandbox="off", hooks=hooks)
+    assert (root / "other").exists()
+    assert not (root / "made").exists()
+    assert "set command to touch other" in ran.shown("lead")
+
+
+def test_a_permission_request_hook_that_fails_leaves_it_to_the_person(root: Path) -> None:
+    def hook(payload: Any) -> Any:
+        raise OSError("broken")
+
+    hooks = [PythonHook("PermissionRequest", hook)]
+    run_team(root, {"lead": touching}, sandbox="off", hooks=hooks, also=allowing(root), **WAIT)
+    assert (root / "made").exists()
+
+
+def test_a_notification_hook_is_told_of_each_question(root: Path) -> None:
+    told: list[Any] = []
+    hooks = [PythonHook("Notification", told.append, "permission_prompt")]
+    run_team(root, {"lead": touching}, hooks=hooks, approval_deadline=0.3, **WAIT)
+    (payload,) = told
+    assert payload["waiting_id"] == "approval_1"
+    assert payload["notification_type"] == "permission_prompt"
+    assert payload["message"] == f"lead asks whether it may: bash {TOUCH}"
+
+
+def test_always_counts_for_the_rest_of_the_run_and_for_the_next(root: Path) -> None:
+    from team_runtime.app.answering import allow
+
+    def twice(seen: Seen) -> Iterator[Any]:
+        yield [call("bash", command=TOUCH)]
+        yield [call("bash", command=TOUCH)]
+        yield "Done."
+
+    also = on_question(lambda id: allow(outside(root), id, always=True))
+    ran = run_team(root, {"lead": twice}, sandbox="off", also=also, **WAIT)
+    assert len(ran.of("approval_asked")) == 1
+    assert len(ran.of("tool_ended", tool="bash", is_error=False)) == 2
+    again = run_team(root, {"lead": touching}, sandbox="off")
+    assert again.of("permission_denied") == []
+    assert again.of("tool_ended", tool="bash", is_error=False)
+
+
+def test_teammates_have_the_rules_of_the_lead(root: Path) -> None:
+    """anthropics/claude-code#26479: the lead's allow rules did not reach its teammates."""
+
+    scripts = {"lead": with_anna, "anna": making}
+    ran = run_team(root, scripts, allow=[f"Bash({TOUCH})"], sandbox="off")
+    assert ran.result.exit_code == 0
+    assert (root / "made").exists()
+
+
+def narrowed(root: Path, permissions: dict[str, Any], command: str, **settings: Any) -> str:
+    """What a teammate with these permissions is told about a command."""
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [call("create_task", subject="Look")]
+        yield [spawn("anna", task_id="task_1", permissions=permissions)]
+        yield "Waiting."
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        yield [call("bash", command=command)]
+        yield [complete()]
+        yield "Done."
+
+    ran = run_team(root, {"lead": lead, "anna": anna}, sandbox="off", **settings)
+    return ran.shown("anna") if ran.turns("anna") else ran.shown("lead")
+
+
+@pytest.mark.parametrize(
+    ("permissions", "command", "said"),
+    [
+        ({"deny": ["Bash(ls *)"]}, "ls .", "denied by Bash(ls *)"),
+        ({"allow": ["Bash(cat *)"]}, "ls .", "no rule allows this command"),
+        ({"allow": ["Bash(cat *)"]}, "cat notes.txt", "as committed"),
+        ({"allow": ["Bash"]}, "touch x", "no rule allows this command"),
+        ({"ask": ["Bash(ls *)"]}, "ls .", "Bash(ls *) asks"),
+        ({"mode": "plan"}, "ls .", "the mode is plan"),
+        ({"mode": "bypassPermissions"}, "touch x", "no rule allows this command"),
+        ({"mode": "none"}, "ls .", "unknown permission mode"),
+        ({"allow": ["Bsh"]}, "ls .", "can match nothing"),
+        ({"allow": "Bash"}, "ls .", "a list of rules is expected"),
+        ({"more": ["Bash"]}, "ls .", "give a mode, and lists of rules"),
+    ],
+)
+def test_a_teammate_may_do_less_than_the_lead_and_never_more(
+    root: Path, permissions: dict[str, Any], command: str, said: str
+) -> None:
+    allow = ["Bash(ls *)", "Bash(cat *)"]
+    assert said in narrowed(root, permissions, command, allow=allow)
+    assert not (root / "x").exists()
