@@ -317,6 +317,16 @@ class TeamRunning(TeamError):
 
 
 @dataclass(eq=False)
+class DaemonRunning(TeamError):
+    """A team daemon already serves {workspace} (pid {pid}). Nothing was started; schedules fire
+    through that one."""
+
+    exit_code: ClassVar[int] = 2
+    pid: str
+    workspace: str
+
+
+@dataclass(eq=False)
 class OutputLost(TeamError):
     """The answer could not be written to stdout: {cause}. What the command did stays done."""
 

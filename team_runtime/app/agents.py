@@ -9,12 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from team_runtime.app.schedules import scheduling_of
 from team_runtime.app.workspace import Workspace
 from team_runtime.clock import SystemClock, SystemEntropy
 from team_runtime.config import Settings
 from team_runtime.daemons.commands import AgentCommands
 from team_runtime.daemons.job_tools import JobOutput, KillJob, ListJobs
 from team_runtime.daemons.jobs import Jobs
+from team_runtime.daemons.schedule_tools import CancelCron, ListCrons, ScheduleCron
 from team_runtime.errors import InputError
 from team_runtime.guard.base import Effect, Verdict
 from team_runtime.guard.hook_events import TEAMMATE
@@ -60,6 +62,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
         ClaimTask, CompleteTask, UpdateTask, SpawnTeammate, ListTeammates, SendMessage,
         RequestShutdown, RequestPlan, SubmitPlan, ReviewPlan, CreateWorktree, LandWorktree,
         ListJobs, JobOutput, KillJob,
+        ScheduleCron, ListCrons, CancelCron,
     )
 }  # fmt: skip
 """Every tool there is, and what kind of thing it does."""
@@ -326,6 +329,7 @@ class AgentFactory:
             ]
         if not member.is_lead:
             return [*common, SubmitPlan(team)]
+        scheduling = scheduling_of(self._workspace, team)
         return [
             *common,
             SpawnTeammate(team, member),
@@ -335,4 +339,7 @@ class AgentFactory:
             ReviewPlan(team),
             CreateWorktree(work),
             LandWorktree(self._workspace.landings),
+            ScheduleCron(scheduling),
+            ListCrons(scheduling),
+            CancelCron(scheduling),
         ]

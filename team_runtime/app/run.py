@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,11 +21,12 @@ from team_runtime.app.hooks import About, begin, end, halting, load_hooks
 from team_runtime.app.jobs import attach_jobs, job_limits
 from team_runtime.app.listening import Listener
 from team_runtime.app.recovery import Recovery
+from team_runtime.app.schedules import add_cron
 from team_runtime.app.workspace import Workspace
 from team_runtime.board.base import Claim
 from team_runtime.board.codec import task_record
 from team_runtime.board.model import CANCELLED, COMPLETED
-from team_runtime.clock import iso
+from team_runtime.clock import Clock, iso
 from team_runtime.config import Settings
 from team_runtime.crossing import Crossing, Stopped
 from team_runtime.daemons.folders import look_again
@@ -78,6 +80,8 @@ class RunRequest:
     """Seconds that each reply of a scripted model takes."""
     resume: str | None = None
     """The session to go on with; its agents are where they were. `prompt` may be empty then."""
+    waits_for_schedules: bool = True
+    """Whether it waits for schedules of its session that are due before its time limit."""
     stop_seconds: float = STOP_SECONDS
     """Seconds that an agent may go on with its turn after it was asked to stop."""
     models: Mapping[str, Model] = field(default_factory=dict)
@@ -226,6 +230,7 @@ class _Host:
         )
         factory.jobs = jobs
         supervisor = Supervisor(clock, workspace.events.emit, lambda e: team.stop(str(e), e))
+        add_cron(workspace, team, supervisor, self._ends(clock), self.request.waits_for_schedules)
         limits = Limits(self.request.settings.max_turns, lambda e: team.stop(str(e), e))
         factory.may_call = limits.count_turn
         start = self._start(workspace, claims)
@@ -279,6 +284,11 @@ class _Host:
         _announce_end(workspace, result)
         await to_thread.run_sync(notifier.close, NOTIFY_SECONDS)
         return result
+
+    def _ends(self, clock: Clock) -> datetime | None:
+        """When the time limit is reached."""
+        seconds = self.request.settings.timeout
+        return None if seconds is None else clock.now() + timedelta(seconds=seconds)
 
     def _notifier(self, workspace: Workspace) -> Notifier:
         """What tells people who are elsewhere. Plans concern them when a person reviews them."""

@@ -45,6 +45,7 @@ from team_runtime.text import Redactor
 
 if TYPE_CHECKING:
     from team_runtime.config import Settings
+    from team_runtime.daemons.schedule_store import ScheduleStore
 
 COMMAND_RUN: Final = "command"
 """The `run` of events that a command makes outside of any run."""
@@ -96,6 +97,12 @@ class Workspace:
     def approvals(self) -> ApprovalStore:
         presence = self.presence or Runs(self.store)
         return ApprovalStore(self.store, presence.liveness, self.events.emit)
+
+    @cached_property
+    def schedules(self) -> ScheduleStore:
+        from team_runtime.daemons.schedule_store import ScheduleStore
+
+        return ScheduleStore(self.store, self.events.emit)
 
     @cached_property
     def sessions(self) -> Sessions:

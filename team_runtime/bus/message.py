@@ -10,6 +10,7 @@ from team_runtime.clock import Clock, Entropy, iso
 from team_runtime.errors import InputError
 from team_runtime.text import element, scrub
 
+NOTIFICATION: Final = "notification"
 TYPES: Final = (
     "message",
     "result",
@@ -20,8 +21,10 @@ TYPES: Final = (
     "plan_decision",
     "shutdown_request",
     "shutdown_reply",
-    "notification",
+    NOTIFICATION,
 )
+SCHEDULE: Final = "schedule"
+"""The attribute of a firing that holds its schedule's id; `slot` and `session` go with it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,10 @@ def stamped(draft: Message, clock: Clock, entropy: Entropy) -> Message:
 
 def render(message: Message) -> str:
     """The message as text for a model: wrapped and escaped, so that no body can forge another."""
-    if "job" in message.attributes and message.type == "notification":
+    if "job" in message.attributes and message.type == NOTIFICATION:
         return element("task_notification", dict(message.attributes), message.body)
+    if message.type == NOTIFICATION and SCHEDULE in message.attributes:
+        firing = {"id": message.attributes[SCHEDULE], "slot": message.attributes["slot"]}
+        return element("scheduled", firing, message.body)
     attributes = {"from": message.sender, "type": message.type, "id": message.id}
     return element("team_message", attributes | dict(message.attributes), message.body)

@@ -24,6 +24,8 @@ COMMANDS: Final = {
     "worktrees": ("team_runtime.cli.worktrees", "See, land and remove the agents' work."),
     "jobs": ("team_runtime.cli.jobs", "The agents' background commands."),
     "mail": ("team_runtime.cli.mail", "Mailboxes: write to an agent, look at what waits."),
+    "cron": ("team_runtime.cli.cron", "Schedules: prompts for later."),
+    "daemon": ("team_runtime.cli.daemon", "Fire schedules with no terminal open."),
     "sessions": ("team_runtime.cli.sessions", "What was said and done in each session."),
     "status": ("team_runtime.cli.status", "Who does what, right now."),
     "trust": ("team_runtime.cli.trust", "Let this workspace's own hooks and rules count."),

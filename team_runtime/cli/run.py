@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -160,8 +160,21 @@ def _report(shared: Shared, result: RunResult) -> None:
         shared.say("team: interrupted; unfinished tasks were released with their work saved")
     if result.unfinished:
         shared.say(f"team: not finished: {', '.join(result.unfinished)}")
+    for line in _schedules_left(shared, result.session):
+        shared.say(f"team: {line}")
     if result.exit_code != 0:
         shared.say(f"team: to go on: team run --resume {result.session}")
+
+
+def _schedules_left(shared: Shared, session: str) -> Iterator[str]:
+    """What is still to come, and what it needs."""
+    for entry in shared.workspace.schedules.entries():
+        schedule = entry.schedule
+        if schedule.session != session or entry.next is None:
+            continue
+        needs = "team daemon" if schedule.durable else f"team run --resume {session}"
+        due = schedule.shown(entry.next)
+        yield f"{schedule.id} is due {due}; with this run over it needs: {needs}"
 
 
 def _session(shared: Shared, resume: str | None, latest: bool) -> dict[str, Any] | None:

@@ -89,6 +89,7 @@ def _write(file: str, records: Iterable[dict[str, Json]]) -> int:
 
 def _line(record: dict[str, Any]) -> str:
     others = [agent["name"] for agent in record.get("agents", []) if agent["name"] != "lead"]
-    request = one_line(str(record.get("prompt", "")), 70)
+    schedule = record.get("schedule")
+    request = one_line(str(record.get("prompt") or f"[{schedule}]" * bool(schedule)), 70)
     agents = for_terminal(", ".join(["lead", *others]))
     return f"{record['id']}  {agents}  {request}"

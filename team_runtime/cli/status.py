@@ -14,7 +14,7 @@ from team_runtime.cli.common import Shared, shared_options
 from team_runtime.daemons.job_records import job_record
 from team_runtime.daemons.job_text import job_line
 from team_runtime.plans.model import Plan
-from team_runtime.store.presence import Runs
+from team_runtime.store.presence import Runs, daemon_pid
 from team_runtime.text import for_terminal, one_line
 from team_runtime.types import Liveness
 
@@ -31,6 +31,7 @@ def command(shared: Shared) -> None:
     alive = [str(run["run"]) for run in runs if run["liveness"] == Liveness.ALIVE.value]
     agents = [{"run": run, **state} for run in alive for state in agent_states(workspace, run)]
     daemons = [{"run": run, **state} for run in alive for state in daemon_states(workspace, run)]
+    daemon = daemon_pid(workspace.store)
     tasks = workspace.board.list()
     held = [task for task in tasks if task.status == "in_progress"]
     waiting = workspace.plans.pending()
@@ -42,6 +43,7 @@ def command(shared: Shared) -> None:
         "runs": runs,
         "agents": agents,
         "daemons": daemons,
+        "daemon": daemon,
         "tasks": counts,
         "ready": [task.id for task in workspace.board.ready()],
         "inProgress": [
@@ -62,6 +64,7 @@ def command(shared: Shared) -> None:
         *([_run(run) for run in runs] or ["no team is running"]),
         *map(_agent, agents),
         *map(_daemon, daemons),
+        *([f"team daemon (pid {daemon}) waits for schedules"] if daemon else []),
         ", ".join(f"{n} {status}" for status, n in counts.items() if n) or "no tasks",
         *map(_task, held),
         *(f"  {job_line(job)}" for job in jobs),

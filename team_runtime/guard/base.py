@@ -27,6 +27,8 @@ class Effect(enum.Enum):
     EDIT = "edit"
     COMMAND = "command"
     LAND = "land"
+    SCHEDULE = "schedule"
+    """Work for later: allowed like coordination, but not while nothing may be changed."""
 
 
 @dataclass(frozen=True)

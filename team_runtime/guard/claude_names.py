@@ -76,11 +76,14 @@ TRANSLATIONS: Final[dict[str, Translation]] = {
     "create_task": Translation("TaskCreate"),
     "update_task": Translation("TaskUpdate", {"task_id": _TASK_ID}),
     "list_tasks": Translation("TaskList"),
+    "schedule_cron": Translation("CronCreate"),
+    "list_crons": Translation("CronList"),
+    "cancel_cron": Translation("CronDelete", {"job_id": Field("id")}),
     "get_task": Translation("TaskGet", {"task_id": _TASK_ID}),
 }
 
 ABSENT: Final = frozenset({
-    "Agent", "AskUserQuestion", "BashOutput", "CronCreate", "CronDelete", "CronList",
+    "Agent", "AskUserQuestion", "BashOutput",
     "EnterPlanMode", "EnterWorktree", "ExitWorktree", "KillShell", "LS", "LSP", "Monitor",
     "MultiEdit", "NotebookEdit", "NotebookRead", "Skill", "SlashCommand", "TaskOutput", "TaskStop",
     "TeamCreate", "TeamDelete", "ToolSearch", "WebFetch", "WebSearch",

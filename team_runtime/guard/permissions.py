@@ -12,7 +12,7 @@ from team_runtime.guard.rules import Rule
 from team_runtime.guard.ruleset import RuleSet
 
 MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
-_CHANGES = {Effect.EDIT, Effect.COMMAND, Effect.LAND}
+_CHANGES = {Effect.EDIT, Effect.COMMAND, Effect.LAND, Effect.SCHEDULE}
 
 
 class Allowances:
@@ -79,8 +79,8 @@ class RulePermissions:
         return self._by_default(question)
 
     def _by_default(self, question: Question) -> Decision:
-        if question.effect in (Effect.COORDINATE, Effect.READ):
-            return Decision(Verdict.ALLOW, "reading and coordinating are allowed")
+        if question.effect in (Effect.COORDINATE, Effect.READ, Effect.SCHEDULE):
+            return Decision(Verdict.ALLOW, "reading, coordinating and scheduling are allowed")
         if self.mode == "bypassPermissions":
             return Decision(Verdict.ALLOW, "the mode is bypassPermissions", origin="mode")
         if question.effect is Effect.EDIT:

@@ -28,6 +28,9 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "Agent": ("spawn_teammate",),
     "ExitPlanMode": ("submit_plan",),
     "Task": ("spawn_teammate",),
+    "CronCreate": ("schedule_cron",),
+    "CronDelete": ("cancel_cron",),
+    "CronList": ("list_crons",),
     "ListAgents": ("list_teammates",),
     "SendMessage": ("send_message",),
     "TaskCreate": ("create_task",),
@@ -39,7 +42,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
 """The names that users of Claude Code know, and our tools that each one means."""
 ABSENT: Final = frozenset(
     (
-        *("AskUserQuestion", "BashOutput", "CronCreate", "CronDelete", "CronList", "KillShell"),
+        *("AskUserQuestion", "BashOutput", "KillShell"),
         *("EnterPlanMode", "EnterWorktree", "ExitWorktree", "LS", "LSP"),
         *("Monitor", "NotebookEdit", "NotebookRead", "ScheduleWakeup", "Skill", "SlashCommand"),
         *("TaskOutput", "TaskStop", "ToolSearch", "WebFetch", "WebSearch", "Workflow"),

@@ -28,7 +28,7 @@ from team_runtime.guard.base import (
 )
 from team_runtime.guard.hook_events import PRE_TOOL_USE
 from team_runtime.guard.hooks import Outcome, weighed
-from team_runtime.loop.asking import Ask, Checked
+from team_runtime.loop.asking import NOBODY, Ask, Checked
 from team_runtime.loop.hooked import AgentHooks, with_context
 from team_runtime.models.base import INVALID_JSON
 from team_runtime.store.beneath import Beneath, May, OutsideRoot, is_protected, relative
@@ -42,7 +42,7 @@ SIDE_BY_SIDE: Final = 8
 _GO_ON: Final = "Do not try to get the same effect another way; go on without it or report it."
 PLAN_GATE: Final = "plan gate"
 """The origin of a decision that the gate made."""
-_GATED: Final = {Effect.EDIT, Effect.COMMAND, Effect.LAND}
+_GATED: Final = {Effect.EDIT, Effect.COMMAND, Effect.LAND, Effect.SCHEDULE}
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,8 @@ class Dispatch:
 
     def _refused(self, checked: Checked) -> ToolResult:
         decision, call = checked.decision, checked.call
-        self._denied(call, decision.rule or decision.origin, decision.reason)
+        lacked = decision.reason.endswith(NOBODY)
+        self._denied(call, decision.rule or decision.origin, decision.reason, lacked)
         if decision.origin == PLAN_GATE:
             return _error(call, f"Refused: {decision.reason} The call did not run.")
         return _error(call, f"Permission denied: {decision.reason}. The call did not run. {_GO_ON}")
@@ -205,8 +206,9 @@ class Dispatch:
 
         return may
 
-    def _denied(self, call: ToolCall, rule: str, reason: str) -> None:
-        self.emit("permission_denied", self.agent, tool=call.name, rule=rule, reason=reason)
+    def _denied(self, call: ToolCall, rule: str, reason: str, nobody: bool = False) -> None:
+        told = {"tool": call.name, "rule": rule, "reason": reason, "nobody": nobody}
+        self.emit("permission_denied", self.agent, **told)
 
     def _execute(self, prepared: Prepared) -> ToolResult:
         call, started = prepared.call, self.clock.monotonic()

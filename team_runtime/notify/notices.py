@@ -44,6 +44,12 @@ def _ended(record: Record) -> Notice | None:
     return Notice(f"The run ended with exit code {record['exit_code']}", f"Session {session}")
 
 
+def _firing(record: Record) -> Notice | None:
+    if record["state"] != "failed":
+        return None
+    return Notice(f"{record['schedule']} has failed", _told(record["note"]))
+
+
 def _told(value: object) -> str:
     return one_line(str(value or ""), _LENGTH)
 
@@ -53,5 +59,7 @@ _NOTICES: Final[Mapping[str, Callable[[Record], Notice | None]]] = {
     "approval_asked": _question,
     "task_failed": lambda r: Notice(f"{r['task']} was given up", _told(r.get("note"))),
     "agent_state": _agent_state,
+    "schedule_fired": lambda r: Notice(f"It is {r['slot']}", _told(r["prompt"])),
+    "schedule_ended": _firing,
     "run_ended": _ended,
 }

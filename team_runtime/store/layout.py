@@ -80,6 +80,10 @@ class Layout:
         return self.team / "approvals"
 
     @property
+    def schedules(self) -> Path:
+        return self.team / "schedules"
+
+    @property
     def records(self) -> Path:
         """What is recorded about each worktree."""
         return self.team / "worktrees"

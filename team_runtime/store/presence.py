@@ -16,13 +16,21 @@ from pathlib import Path
 from typing import Final, Literal
 
 from team_runtime.clock import iso
-from team_runtime.errors import Held, RecordBroken, StoreFailed, TeamRunning, VersionTooNew
+from team_runtime.errors import (
+    DaemonRunning,
+    Held,
+    RecordBroken,
+    StoreFailed,
+    TeamRunning,
+    VersionTooNew,
+)
 from team_runtime.store.files import Store
-from team_runtime.store.locks import Hold, LifeLock
+from team_runtime.store.locks import Hold, LifeLock, read_info
 from team_runtime.store.records import decode_record, encode_record
 from team_runtime.types import Json, Liveness
 
 VERSION: Final = 1
+_DAEMON: Final = "daemon"
 _LOOKS: Final = 100
 _PAUSE: Final = 0.02
 """Seconds between two looks at who holds the team."""
@@ -152,6 +160,21 @@ def hold_team(store: Store, session: str | None = None) -> Hold:
         threading.Event().wait(_PAUSE)  # it has only just begun, and says in a moment who it is
     other = str(held.info.get("session", "unknown"))
     raise TeamRunning(held.pid, other, str(store.layout.workspace)) from held
+
+
+def hold_daemon(store: Store) -> Hold:
+    """The right to be the daemon of the workspace, for as long as this process lives. Raises
+    `DaemonRunning`, which names the process that has it."""
+    try:
+        return store.hold(_DAEMON, {})
+    except Held as error:
+        raise DaemonRunning(error.pid, str(store.layout.workspace)) from error
+
+
+def daemon_pid(store: Store) -> str | None:
+    """The process that is the daemon of the workspace; `None` when there is none."""
+    pid = str(read_info(store.layout.locks / f"{_DAEMON}.lock").get("pid", ""))
+    return pid if _lives(pid) else None
 
 
 def _lives(pid: str) -> bool:

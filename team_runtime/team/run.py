@@ -67,6 +67,7 @@ async def run_team(
         interrupts.attach(team)
         for each in restored:
             await team.begin(*each, live_in(team))
+        team.ready.set()
         group.start_soon(_enforce_limits, team)
         if timeout is not None:
             group.start_soon(_watch_time, team, timeout)

@@ -74,6 +74,8 @@ class Team:
         each of them has."""
         self.waits: Callable[[str], bool] = lambda name: False
         """Whether a member has something running that will wake it, such as a job."""
+        self.ready = anyio.Event()
+        """Set when every member has its conversation and can be written to."""
         self.stopping = False
         """Whether the whole team was asked to stop: nobody is left to be told about a member."""
 

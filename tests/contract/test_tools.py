@@ -41,6 +41,7 @@ FIRST_REQUEST = 14 * 1024
 """Bytes of the lead's first request without the user's prompt."""
 VALID: dict[str, dict[str, Json]] = {
     "bash": {"command": "true", "timeout": 5, "run_in_background": False},
+    "cancel_cron": {"job_id": "cron_1"},
     "claim_task": {"task_id": "task_1"},
     "complete_task": {"task_id": "task_1", "summary": "done"},
     "create_task": {"subject": "s", "description": "d", "blockedBy": ["task_1"], "priority": 1},
@@ -53,12 +54,14 @@ VALID: dict[str, dict[str, Json]] = {
     "job_output": {"job_id": "job_1", "cursor": 0},
     "kill_job": {"job_id": "job_1"},
     "list_jobs": {},
+    "list_crons": {},
     "list_tasks": {},
     "list_teammates": {},
     "read_file": {"path": "a.txt", "offset": 0, "limit": 1},
     "request_plan": {"teammate": "ann", "task": "t"},
     "request_shutdown": {"teammate": "ann"},
     "review_plan": {"request_id": "r", "approve": True, "feedback": "f"},
+    "schedule_cron": {"cron": "0 3 * * *", "prompt": "p", "recurring": True, "to": "lead"},
     "send_message": {"to": "ann", "content": "c"},
     "spawn_teammate": {"name": "ann", "role": "r", "prompt": "p", "require_plan": True},
     "submit_plan": {"plan": "p"},

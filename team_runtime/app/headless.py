@@ -1,0 +1,183 @@
+"""Schedules with no terminal open: waits for slots, and wakes the session that each belongs to.
+
+Firing itself is always done by a run, so a run that is going anyway is left to it, and whatever
+dies between two steps is taken up like any other run.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from team_runtime.app.run import RunRequest, run_team_in
+from team_runtime.app.workspace import Workspace
+from team_runtime.config import Settings
+from team_runtime.daemons.schedule_store import Entry
+from team_runtime.errors import Held, InputError, TeamError, TeamRunning
+from team_runtime.events import Emit
+from team_runtime.models.base import Model
+from team_runtime.store.files import Store
+from team_runtime.store.presence import hold_daemon
+from team_runtime.team.interrupts import SIGNALS
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What the daemon works with."""
+
+    workspace: Workspace
+    environ: Mapping[str, str]
+    settings: Callable[[Mapping[str, Any]], Settings]
+    """The settings of a run of a session, given by its record. Raises `InputError`."""
+    session: str | None = None
+    """The session that schedules without one wake; without it a new one for each firing."""
+    on_event: Callable[[dict[str, Any]], None] = lambda event: None
+    models: Mapping[str, Model] = field(default_factory=dict)
+    """Models that the caller brings, as for a run."""
+
+
+@dataclass
+class Headless:
+    """The daemon of one workspace. Its thread runs the teams that it wakes."""
+
+    parts: Serving
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def serve(self, begun: Callable[[], None] = lambda: None) -> None:
+        """Until `stop`, or a signal when this is the main thread. `begun` is called once it serves.
+
+        Raises `DaemonRunning` when another process serves this workspace.
+        """
+        with hold_daemon(self._store):
+            begun()
+            while not self._ended.is_set():
+                self._listen()
+                self.tick()
+                self._ended.wait(1 - self._store.clock.now().microsecond / 1e6)
+
+    def stop(self) -> None:
+        """End after what is going on. Safe in a signal handler."""
+        self._ended.set()
+
+    def tick(self) -> None:
+        """Wake the session of what is due the longest, if there is any and no team is running."""
+        found = self._due()
+        if found is None or self._is_busy():
+            return
+        entry = self._decided(found)
+        if entry is not None and (session := self._session(entry)) is not None:
+            self._wake(entry, session)
+
+    @property
+    def _store(self) -> Store:
+        return self.parts.workspace.store
+
+    @property
+    def _emit(self) -> Emit:
+        return self.parts.workspace.events.emit
+
+    def _listen(self) -> None:
+        """Anew after each run, which has its own ear for signals and leaves none behind."""
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    signal.signal(number, lambda *_: self.stop())
+
+    def _due(self) -> Entry | None:
+        now = self._store.clock.now()
+        entries = [e for e in self.parts.workspace.schedules.entries() if e.schedule.durable]
+        left = [e for e in entries if e.history.open]
+        due = sorted((e for e in entries if e.is_due(now)), key=lambda e: e.next or now)
+        return next(iter([*left, *due]), None)
+
+    def _is_busy(self) -> bool:
+        """Whether a team is running, which then sees to its own schedules."""
+        try:
+            self._store.hold("team", {}).release()
+        except Held:
+            return True
+        return False
+
+    def _decided(self, entry: Entry) -> Entry | None:
+        """The entry with a session's schedule left to its run, and one without a session decided
+        here; `None` when nothing of it fires."""
+        if entry.schedule.session is not None or entry.history.open:
+            return entry
+        schedules, id = self.parts.workspace.schedules, entry.schedule.id
+        return schedules.get(id) if schedules.decide(id, self._store.clock.now()) else None
+
+    def _session(self, entry: Entry) -> str | None:
+        """The session to wake: the schedule's own, or that of its open firing, made where needed.
+        `None` when it could not be made; the firing has failed then."""
+        if entry.schedule.session is not None:
+            return entry.schedule.session
+        firing = entry.history.open[0]
+        if firing.session is not None:
+            return firing.session
+        try:
+            session = self.parts.session or self._new_session(entry)
+        except TeamError as error:
+            self._give_up(entry, str(error))
+            return None
+        for each in entry.history.open:
+            self.parts.workspace.schedules.assign(entry.schedule.id, each.slot, session)
+        return session
+
+    def _new_session(self, entry: Entry) -> str:
+        settings = self.parts.settings({})
+        record = {"team": settings.name, "model": settings.model, "prompt": ""}
+        made = self.parts.workspace.sessions.create({**record, "schedule": entry.schedule.id})
+        return str(made["id"])
+
+    def _wake(self, entry: Entry, session: str) -> None:
+        """Run the session until the firing is dealt with, whatever that comes to."""
+        try:
+            record = self.parts.workspace.sessions.load(session)
+            result = run_team_in(
+                RunRequest(
+                    root=self.parts.workspace.root,
+                    prompt="",
+                    settings=self.parts.settings(record),
+                    environ=self.parts.environ,
+                    on_event=self.parts.on_event,
+                    resume=session,
+                    waits_for_schedules=False,
+                    models=self.parts.models,
+                )
+            )
+        except TeamRunning:
+            return  # somebody was quicker: next time
+        except Exception as error:
+            if not isinstance(error, TeamError):
+                self._emit(
+                    "notice", text=f"a run that was woken broke off: {traceback.format_exc()}"
+                )
+            self._give_up(entry, str(error) or repr(error))
+            return
+        if result.ending.interrupted:
+            self.stop()
+        elif result.ending.error is not None:
+            self._give_up(entry, str(result.ending.error))
+        else:
+            before = {firing.slot for firing in entry.history.open}
+            self._fail(entry, before.__contains__, "its run ended without it")
+
+    def _give_up(self, entry: Entry, why: str) -> None:
+        """All that is due has failed, so that it is not tried for ever."""
+        schedules, id = self.parts.workspace.schedules, entry.schedule.id
+        schedules.decide(id, self._store.clock.now())
+        self._fail(entry, lambda slot: True, why)
+
+    def _fail(self, entry: Entry, chosen: Callable[[datetime], bool], why: str) -> None:
+        """The chosen slots have failed, as far as they are open."""
+        schedules, id = self.parts.workspace.schedules, entry.schedule.id
+        with suppress(InputError):  # removed meanwhile
+            for firing in schedules.get(id).history.open:
+                if chosen(firing.slot):
+                    schedules.failed(id, firing.slot, why, backs_off=True)

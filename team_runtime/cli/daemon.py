@@ -1,0 +1,71 @@
+"""`team daemon`: fire schedules with no terminal open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from team_runtime.cli.common import Shared, only_a_person, shared_options
+from team_runtime.cli.options import setting_options
+from team_runtime.text import one_line
+
+
+@click.command("daemon")
+@click.option("--session", metavar="ID", help="Schedules without a session wake this one.")
+@setting_options
+@shared_options
+def command(shared: Shared, session: str | None, **given: Any) -> None:
+    """Wait for schedules and wake the session of each, until SIGTERM or Ctrl-C.
+
+    A durable schedule wakes the session that made it, as `team run --resume` does; one that was
+    made on the command line begins a new session for each firing. While a `team run` is going, its
+    schedules are left to it, and others wait for its end. Nobody is asked: what no rule allows is
+    refused and recorded. The options hold for every run that is begun here; --timeout and
+    --max-turns for each.
+    """
+    only_a_person("start a daemon")
+    from team_runtime.app.headless import Headless, Serving
+    from team_runtime.config import Settings, load
+    from team_runtime.process.adoption import adopting
+
+    workspace = shared.workspace
+    if session is not None:
+        workspace.sessions.load(session)
+
+    def settings(record: Mapping[str, Any]) -> Settings:
+        kept = {"model": record.get("model"), "name": record.get("team")}
+        return load(shared.root, os.environ, kept | {k: v for k, v in given.items() if v})
+
+    settings({})
+    workspace.keep_out_of_git()
+    root = workspace.repository.root
+
+    def begun() -> None:
+        shared.say(f"team: waiting for schedules in {root} (pid {os.getpid()})")
+
+    def tell(record: Mapping[str, Any]) -> None:
+        _tell(shared, record)
+
+    workspace.events.add(tell)
+    with adopting():
+        Headless(Serving(workspace, os.environ, settings, session, on_event=tell)).serve(begun)
+    shared.say("team: the daemon has ended")
+
+
+def _tell(shared: Shared, record: Mapping[str, Any]) -> None:
+    """One line for what a person wants to find in a log."""
+    about = {
+        "run_started": ("session",),
+        "run_ended": ("session", "exit_code"),
+        "schedule_fired": ("schedule", "slot", "prompt"),
+        "schedule_skipped": ("schedule", "count", "note"),
+        "schedule_ended": ("schedule", "slot", "state", "note"),
+        "permission_denied": ("agent", "tool", "reason"),
+        "notice": ("text",),
+    }.get(record["kind"])
+    if about is not None:
+        told = " ".join(f"{key}={one_line(str(record[key]), 200)}" for key in about)
+        shared.say(f"{record['ts']} {record['kind']} {told}")

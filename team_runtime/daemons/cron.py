@@ -1,0 +1,186 @@
+"""The cron daemon of a run: fires the schedules of its session, and follows each firing to its end.
+
+A slot is recorded before it is sent. The message's id follows from the slot, so sending it again
+after a crash delivers it once. It is acknowledged when its agent has ended the turns it caused.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+import anyio
+from anyio import to_thread
+
+from team_runtime.bus.base import Bus
+from team_runtime.bus.message import NOTIFICATION, SCHEDULE
+from team_runtime.clock import Clock
+from team_runtime.daemons.schedule_store import Entry, ScheduleStore
+from team_runtime.daemons.schedules import DELIVERED, RECORDED, Firing, message_id
+from team_runtime.errors import TeamError
+from team_runtime.events import Emit
+from team_runtime.sessions.sessions import Sessions
+
+NAME: Final = "cron"
+"""Of the daemon, of its lock and of the sender of its messages."""
+_Key: TypeAlias = tuple[str, datetime]
+"""A schedule's id and the slot."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the daemon of one session works with."""
+
+    session: str
+    schedules: ScheduleStore
+    sessions: Sessions
+    bus: Bus
+    clock: Clock
+    emit: Emit
+    readers: Callable[[], Collection[str]]
+    """Names of the agents that read their mail."""
+    ready: Callable[[], Any]
+    """A coroutine function that returns when the agents can be written to."""
+    waits_for: Callable[[Entry], bool]
+    """Whether the run shall wait for the next slot of a schedule."""
+
+
+@dataclass
+class Cron:
+    """The schedules of one session while a run of it is going."""
+
+    parts: Surroundings
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _sent: dict[str, _Key] = field(default_factory=dict)
+    """The open firings that this run knows to be sent, by message id."""
+    _working: defaultdict[str, dict[_Key, str]] = field(default_factory=lambda: defaultdict(dict))
+    """What each agent has been given and is working on, with why it failed; empty if not."""
+
+    async def run(self) -> None:
+        """Look every second, until cancelled."""
+        await self.parts.ready()
+        await to_thread.run_sync(self.take_up)
+        while True:
+            await to_thread.run_sync(self.tick)
+            await anyio.sleep(1 - self.parts.clock.now().microsecond / 1e6)
+
+    def take_up(self) -> None:
+        """Find out what an earlier process of this session had sent; the rest is sent by `tick`."""
+        for entry in self._entries():
+            for firing in self._open(entry):
+                self._take_up(entry, firing)
+
+    def tick(self) -> None:
+        """Decide about what is due, and send what is recorded."""
+        now = self.parts.clock.now()
+        due = [e for e in self._entries() if self._decides(e) and e.is_due(now)]
+        for entry in due:
+            self.parts.schedules.decide(entry.schedule.id, now)
+        for entry in self._entries():
+            for firing in self._open(entry):
+                if firing.state == RECORDED:
+                    self._deliver(entry, firing)
+
+    def can_come(self) -> bool:
+        """Whether a firing of this session will still wake one of its agents."""
+        for entry in self._entries():
+            if any(firing.state == RECORDED for firing in self._open(entry)):
+                return True
+            if self._decides(entry) and entry.next and self.parts.waits_for(entry):
+                return True
+        return False
+
+    def on_event(self, record: Mapping[str, Any]) -> None:
+        """An event sink: what became of the firings in the agents' hands."""
+        kind, agent = record["kind"], record["agent"]
+        try:
+            if kind == "message_delivered":
+                self._entered(agent, record["id"])
+            elif kind == "permission_denied" and record["nobody"]:
+                self._lacked(agent, f"{record['tool']} needed a person: {record['reason']}")
+            elif kind == "agent_state":
+                self._moved(agent, record["state"])
+        except TeamError as error:  # the agent whose event this is has done nothing wrong
+            self.parts.emit("notice", text=f"a firing could not be marked: {error}")
+
+    def _entries(self) -> list[Entry]:
+        return [e for e in self.parts.schedules.entries() if self._decides(e) or self._open(e)]
+
+    def _decides(self, entry: Entry) -> bool:
+        """Whether this session decides about the schedule's slots."""
+        return entry.schedule.session == self.parts.session
+
+    def _open(self, entry: Entry) -> list[Firing]:
+        return [f for f in entry.history.open if f.session == self.parts.session]
+
+    def _take_up(self, entry: Entry, firing: Firing) -> None:
+        schedule, key = entry.schedule, (entry.schedule.id, firing.slot)
+        id = message_id(*key)
+        transcript = self.parts.sessions.transcript(self.parts.session, schedule.to)
+        entries = transcript.entries()
+        if not any(id in line["mail"] for line in entries if line["kind"] == "user"):
+            return
+        if _has_ended(entries):
+            self.parts.schedules.acknowledged(*key)
+            return
+        with self._lock:
+            self._sent[id] = key
+            self._working[schedule.to][key] = ""
+        if firing.state != DELIVERED:
+            self.parts.schedules.delivered(*key)
+
+    def _deliver(self, entry: Entry, firing: Firing) -> None:
+        schedule, key = entry.schedule, (entry.schedule.id, firing.slot)
+        if schedule.to not in self.parts.readers():
+            note = f"{schedule.to} is not there; nothing was sent"
+            self.parts.schedules.failed(*key, note, backs_off=False)
+            return
+        id = message_id(*key)
+        with self._lock:
+            if id in self._sent:
+                return
+            self._sent[id] = key
+        attributes = {
+            SCHEDULE: schedule.id,
+            "slot": schedule.shown(firing.slot),
+            "session": self.parts.session,
+        }
+        self.parts.bus.send(NAME, schedule.to, schedule.prompt, NOTIFICATION, attributes, id)
+
+    def _entered(self, agent: str, id: str) -> None:
+        with self._lock:
+            key = self._sent.get(id)
+            if key is not None:
+                self._working[agent][key] = ""
+        if key is not None:
+            self.parts.schedules.delivered(*key)
+
+    def _lacked(self, agent: str, why: str) -> None:
+        with self._lock:
+            for key in self._working.get(agent, ()):
+                self._working[agent][key] = why
+
+    def _moved(self, agent: str, state: str) -> None:
+        """The end of an agent's turns is the end of the firings that it was working on."""
+        if state not in ("idle", "failed", "stopped"):
+            return
+        with self._lock:
+            ended = self._working.pop(agent, {})
+        for key, lacked in ended.items():
+            if state == "idle" and not lacked:
+                self.parts.schedules.acknowledged(*key)
+            else:
+                note = lacked or f"{agent} has {state}"
+                self.parts.schedules.failed(*key, note, backs_off=state == "failed")
+
+
+def _has_ended(entries: list[dict[str, Any]]) -> bool:
+    """Whether the conversation's last turn was ended by the model."""
+    spoken = [e for e in entries if e["kind"] in ("user", "assistant") and e["blocks"]]
+    last = spoken[-1]
+    calls = any(block.get("type") == "tool_use" for block in last["blocks"])
+    return last["kind"] == "assistant" and not calls
