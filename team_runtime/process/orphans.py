@@ -60,6 +60,17 @@ def end_left_by(
     return list(ended.values())
 
 
+def ask_to_end(mark: str, proc: Path = Path("/proc")) -> bool:
+    """Send TERM to everything that the command with this mark has started, but not to the sandbox
+    around it, which would kill all of it at once. Returns whether there was anything."""
+    found = left_by([mark], proc, COMMAND_MARK)
+    for user in found:
+        if user.name != "bwrap":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(user.pid, signal.SIGTERM)
+    return bool(found)
+
+
 def end_command(mark: str, proc: Path = Path("/proc")) -> list[User]:
     """End what the command with this mark has left, wherever it went. Returns what it was."""
     ended: dict[int, User] = {}

@@ -7,19 +7,30 @@ command's mark. In a process namespace of its own the kernel has seen to that al
 from __future__ import annotations
 
 import contextlib
+import signal
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 from anyio import to_thread
 from anyio.abc import Process, TaskGroup
 
 from team_runtime.process.base import Command, Completed
-from team_runtime.process.orphans import COMMAND_MARK, end_command
+from team_runtime.process.orphans import COMMAND_MARK, ask_to_end, end_command
 from team_runtime.process.output import Sink
-from team_runtime.process.run import DRAIN, Pipes, end_group, opened_pipes, spawn
+from team_runtime.process.run import (
+    DRAIN,
+    GRACE,
+    Pipes,
+    end_group,
+    opened_pipes,
+    signal_group,
+    spawn,
+)
 from team_runtime.process.usage import User, in_group
 
+T = TypeVar("T")
 _FLOOD_PAUSE: Final = 0.002
 """Seconds between two reads of output that is mostly dropped, so that it costs little."""
 
@@ -70,9 +81,15 @@ class Program:
         self._pipes.out.divert(sink)
 
     async def end(self) -> None:
-        """End it and everything that it started, and wait until that is done."""
+        """End it and everything that it started, and wait until that is done. All of it gets TERM,
+        and KILL when that does not end it within the grace."""
+        pid = self._process.pid
+        if not self.over.is_set() and not await self._on_thread(ask_to_end):
+            signal_group(pid, signal.SIGTERM)
+        with anyio.move_on_after(GRACE):
+            await self.over.wait()
         if not self.over.is_set():
-            await end_group(self._process.pid)
+            signal_group(pid, signal.SIGKILL)
             await self.over.wait()
 
     async def _attend(self, stack: contextlib.ExitStack) -> None:
@@ -84,7 +101,7 @@ class Program:
                     self._status = await self._process.wait()
                     left = in_group(pid)
                     await end_group(pid)
-                    left += await self._end_marked()
+                    left += await self._on_thread(end_command)
                     self.survivors = list({user.pid: user for user in left}.values())
                     readers.cancel_scope.deadline = anyio.current_time() + DRAIN
         except BaseException:
@@ -95,9 +112,9 @@ class Program:
         finally:
             self.over.set()
 
-    async def _end_marked(self) -> list[User]:
+    async def _on_thread(self, call: Callable[[str], T]) -> T:
         # A limiter of its own: the default one may be held by threads that wait for this.
-        return await to_thread.run_sync(end_command, self._mark, limiter=anyio.CapacityLimiter(1))
+        return await to_thread.run_sync(call, self._mark, limiter=anyio.CapacityLimiter(1))
 
     async def _read_all(self) -> None:
         output = self._pipes.out

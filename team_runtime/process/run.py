@@ -35,6 +35,7 @@ GRACE: Final = 1.0
 DRAIN: Final = 0.2
 """Seconds in which output may still arrive once the program has ended."""
 _TICK: Final = 0.01
+_SLOW_TICK: Final = 0.1
 _PIPE: Final = 2**14
 """Bytes that a pipe holds everywhere."""
 _monotonic: Final = SystemClock().monotonic
@@ -207,7 +208,8 @@ def _clear_errors(command: Command) -> Iterator[None]:
         raise ProgramMissing(program, cause, hint) from error
 
 
-def _signal_group(pid: int, number: int) -> None:
+def signal_group(pid: int, number: int) -> None:
+    """Send a signal to a process group, if anything of it is left."""
     # On macOS a group of which only the dead are left is a PermissionError.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
@@ -216,11 +218,13 @@ def _signal_group(pid: int, number: int) -> None:
 async def end_group(pid: int) -> None:
     """TERM, then KILL for what has not ended within the grace."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        _signal_group(pid, number)
-        for _ in range(int(GRACE / _TICK)):
-            if not group_lives(pid):
-                return
-            await anyio.sleep(_TICK)
+        signal_group(pid, number)
+        pause = _TICK
+        with anyio.move_on_after(GRACE):
+            while group_lives(pid):  # which looks at every process of the machine
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _SLOW_TICK)
+            return
 
 
 async def _read_all(output: Output) -> None:
@@ -242,7 +246,7 @@ def _attend(process: subprocess.Popen[bytes], pipes: Pipes, timeout: float) -> b
     with _Readers(process.pid, pipes.outputs) as readers:
         timed_out = not readers.pump(timeout, exited)
         for number in (signal.SIGTERM, signal.SIGKILL):
-            _signal_group(process.pid, number)
+            signal_group(process.pid, number)
             if readers.pump(GRACE, gone, _TICK):
                 break
         process.wait()
@@ -251,10 +255,10 @@ def _attend(process: subprocess.Popen[bytes], pipes: Pipes, timeout: float) -> b
 
 
 def _end_now(process: subprocess.Popen[bytes]) -> None:
-    _signal_group(process.pid, signal.SIGTERM)
+    signal_group(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(GRACE)
-    _signal_group(process.pid, signal.SIGKILL)
+    signal_group(process.pid, signal.SIGKILL)
     process.wait()
 
 

@@ -1,4 +1,5 @@
-"""The careful playbook in a process that kills itself at a chosen place.
+"""A playbook (the careful one, unless `TEAM_TEST_PLAYS` names another) in a process that kills
+itself at a chosen place.
 
 `TEAM_TEST_DIE_AT=n`: right before its nth step, which is to start a program, or to open a file for
 writing, name, move, link or lock one. `TEAM_TEST_DIE_ON=kind:n`: right after the nth event of a
@@ -9,6 +10,7 @@ the number of steps of a whole life.
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import signal
 import sys
@@ -17,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from team_runtime.events import EventLog
-from tests.support.careful import reply
 
-__all__ = ["reply"]
+reply = importlib.import_module(
+    f"tests.support.{os.environ.get('TEAM_TEST_PLAYS', 'careful')}"
+).reply
 
 _STEPS = {"os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "fcntl.flock"}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT

@@ -51,12 +51,16 @@ class Life:
     """One workspace's team, run after run."""
 
     root: Path
+    playbook: Path = PLAYBOOK
+    options: tuple[str, ...] = OPTIONS
     kills: Counter[str] = field(default_factory=Counter)
     """What was under way when it was killed."""
 
-    def start(self, playbook: Path = PLAYBOOK, **environ: str) -> subprocess.Popen[str]:
+    def start(self, playbook: Path | None = None, **environ: str) -> subprocess.Popen[str]:
         """Begin, or go on where the last run was killed."""
-        arguments = ["run", *OPTIONS, "--model", f"scripted:{playbook}"]
+        playbook = playbook or self.playbook
+        arguments = ["run", *self.options, "--model", f"scripted:{playbook}"]
+        environ["TEAM_TEST_PLAYS"] = self.playbook.stem
         arguments += ["--continue"] if self._has_session() else ["Write all three."]
         home = self.root.parent / "home"
         home.mkdir(exist_ok=True)
