@@ -54,11 +54,13 @@ class Assembly:
 
     def reply(self, model: str) -> ModelReply:
         """The whole reply, by `model` unless the service named another. Raises `ValueError` when
-        a tool call has no id or name."""
+        a tool call has no id or name, or the id of another one."""
         content = tuple(parts.block() for _, parts in sorted(self._blocks.items()))
-        for block in content:
-            if block["type"] == "tool_use" and not (block.get("id") and block.get("name")):
-                raise ValueError("the reply has a tool call without an id or a name")
+        calls = [block for block in content if block["type"] == "tool_use"]
+        if not all(call.get("id") and call.get("name") for call in calls):
+            raise ValueError("the reply has a tool call without an id or a name")
+        if len({call["id"] for call in calls}) < len(calls):
+            raise ValueError("the reply has two tool calls with one id")
         return ModelReply(
             content=content,
             stop_reason=self._end["stop_reason"],

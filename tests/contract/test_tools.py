@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -157,13 +157,19 @@ class Stage:
 
     def call(self, agent: str, tool: str, input: Json) -> ToolResult:
         """The result of one call, which must be the only one, and say what the tool foresaw."""
-        run = partial(self.dispatches[agent].run, [ToolCall("call_1", tool, input)])
-        (result,) = self._portal.call(to_thread.run_sync, run)
-        assert result.call_id == "call_1"
-        assert "its effect is unknown" not in result.content
-        assert "could not be checked" not in result.content
-        json.dumps(result.block(), ensure_ascii=False).encode()
+        (result,) = self.run(agent, [ToolCall("call_1", tool, input)])
         return result
+
+    def run(self, agent: str, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """One result for each call of a turn, which its tool foresaw."""
+        run = partial(self.dispatches[agent].run, calls)
+        results: list[ToolResult] = self._portal.call(to_thread.run_sync, run)
+        assert [result.call_id for result in results] == [call.id for call in calls]
+        for result in results:
+            assert "its effect is unknown" not in result.content
+            assert "could not be checked" not in result.content
+            json.dumps(result.block(), ensure_ascii=False).encode()
+        return results
 
     def states(self) -> dict[str, tuple[int, int, int]]:
         """What would change if any file in the repository or beside it did."""
