@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -10,7 +11,10 @@ from typing import Any, Final
 
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 controls, but tab and newline
-    "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"  # invisible and bidirectional
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u2800\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"  # invisible, or turning
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # the direction; and tags,
+    "\U000e0000-\U000e0fff]"  # which can spell anything
 )
 
 SECRET: Final = "[secret]"
@@ -66,6 +70,11 @@ def _named(character: str) -> str:
     if unicodedata.category(character) in _UNSEEN or character in _FILLERS or variation:
         return f"<U+{ord(character):04X}>"
     return character
+
+
+def json_for_terminal(text: str) -> str:
+    """JSON text that means the same, with what would not show written as `\\uXXXX`."""
+    return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def element(tag: str, attributes: dict[str, str], body: str) -> str:

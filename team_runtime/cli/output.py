@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from team_runtime.errors import OutputLost
+from team_runtime.text import for_terminal, json_for_terminal
 
 
 def mend_streams() -> None:
@@ -29,13 +30,13 @@ def mend_streams() -> None:
 
 
 def put(text: str | bytes, nl: bool = True) -> None:
-    """Print a line of the answer to stdout. Whoever stopped reading misses the rest of it. `nl` is
-    false for what is not whole lines.
+    """Print a line of the answer to stdout, without what would not show; bytes are printed as they
+    are. Whoever stopped reading misses the rest of it. `nl` is false for what is not whole lines.
 
     Raises `OutputLost` when it cannot be written, as on a full disk.
     """
     try:
-        click.echo(text, nl=nl)
+        click.echo(text if isinstance(text, bytes) else for_terminal(text), nl=nl)
     except (OSError, ValueError) as error:
         unread = isinstance(error, OSError) and _is_unread(error, sys.stdout)
         _discard(sys.stdout)
@@ -47,7 +48,7 @@ def put(text: str | bytes, nl: bool = True) -> None:
 
 def put_json(value: Any, indent: int | None = None) -> None:
     """Print one JSON value, in ASCII where stdout or its text cannot be encoded otherwise."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    text = json_for_terminal(json.dumps(value, ensure_ascii=False, indent=indent))
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
@@ -56,9 +57,14 @@ def put_json(value: Any, indent: int | None = None) -> None:
 
 
 def say(text: str, end: str = "\n") -> None:
-    """Tell a person something that is not the answer, on stderr. What nobody can read is lost."""
+    """Tell a person something that is not the answer, on stderr, without what would not show. What
+    nobody can read is lost."""
+    _write_error(for_terminal(text) + end)
+
+
+def _write_error(text: str) -> None:
     try:
-        click.echo(text + end, err=True, nl=False)
+        click.echo(text, err=True, nl=False)
     except (OSError, ValueError):
         _discard(sys.stderr)
 
@@ -66,7 +72,7 @@ def say(text: str, end: str = "\n") -> None:
 def ring_bell() -> None:
     """Ring the bell of the terminal that stderr goes to; there may be none."""
     if sys.stderr.isatty():
-        say("\a", end="")
+        _write_error("\a")
 
 
 def _is_unread(error: OSError, stream: Any) -> bool:

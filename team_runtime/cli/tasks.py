@@ -79,7 +79,7 @@ def add(shared: Shared, subject: str, plan: bool, **given: Any) -> None:
     if worktree is not None:
         workspace.work.bind(worktree, task.id)
         task = workspace.board.get(task.id)
-    _done(shared, task, f"{task.id}: {for_terminal(task.subject)}")
+    _done(shared, task, f"{task.id}: {one_line(task.subject, 1000)}")
 
 
 @command.command("list")
@@ -101,7 +101,7 @@ def show(shared: Shared, task_id: str) -> None:
     task = board.get(task_id)
     why = board.why(task_id)
     lines = [
-        f"{task.id}: {for_terminal(task.subject)}",
+        f"{task.id}: {one_line(task.subject, 1000)}",
         f"  {why.detail}",
         *(f"  {line}" for line in for_terminal(task.description).splitlines()),
     ]

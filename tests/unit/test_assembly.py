@@ -142,6 +142,12 @@ def test_a_tool_call_without_a_name_is_a_value_error() -> None:
         assembled(start({"type": "tool_use", "id": "t", "input": {}}))
 
 
+def test_two_tool_calls_with_one_id_are_a_value_error() -> None:
+    twice = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
+    with pytest.raises(ValueError, match="two tool calls with one id"):
+        assembled(start(twice), start(twice, 1))
+
+
 def test_no_deltas_are_an_empty_input() -> None:
     assert tool_input() == {}
     assert tool_input("") == {}
