@@ -277,6 +277,7 @@ class AgentFactory:
             permissions=permissions,
             place=lambda: assignments.place(name),
             gate=lambda effect: assignments.gate(name, effect),
+            outside=lambda path: assignments.outside_plan(name, path),
             context=context,
             ask=self._questions.of(team, member, remember),
             wait=member.crossing.wait,

@@ -40,7 +40,7 @@ def show(shared: Shared, plan_id: str) -> None:
     lines = [_line(plan)]
     for revision in plan.revisions:
         lines += ["", f"revision {revision.number} [{revision.state}] {revision.submitted_at}"]
-        lines += [f"  {line}" for line in for_terminal(revision.text).splitlines()]
+        lines += [f"  {line}" for line in for_terminal(revision.shown).splitlines()]
         if revision.decided_by:
             lines.append(
                 f"  {revision.state} by {revision.decided_by}: {for_terminal(revision.feedback)}"

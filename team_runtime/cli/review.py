@@ -256,5 +256,5 @@ def _submitted(plan: Plan) -> dict[str, Any]:
         "plan": plan.id,
         "revision": plan.current.number,
         "task": plan.task,
-        "text": plan.current.text,
+        "text": plan.current.shown,
     }

@@ -71,6 +71,8 @@ class Dispatch:
     context: Callable[[str, Place], ToolContext]
     """Makes the context of a call from its id and place."""
     ask: Ask
+    outside: Callable[[str], str | None]
+    """Why an approved plan does not let this file be changed, or `None`."""
     wait: Waiter
     clock: Clock
     emit: Emit
@@ -153,10 +155,11 @@ class Dispatch:
         """The call as it would run now, and what gate and rules say about it."""
         place = self.place()
         closed = self.gate(tool.effect) if tool.effect in _GATED else None
+        questions = [] if closed else questions_about(tool.name, tool.effect, call.input, place)
+        closed = closed or self._outside(questions)
         if closed is not None:
             shut = Decision(Verdict.DENY, closed, origin=PLAN_GATE)
             return Checked(tool, call, input, place, (), shut)
-        questions = questions_about(tool.name, tool.effect, call.input, place)
         decisions = [weighed(self.permissions.decide(question), told) for question in questions]
         return Checked(tool, call, input, place, questions, strictest(decisions))
 
@@ -202,9 +205,15 @@ class Dispatch:
 
         def may(path: str) -> bool:
             decision = self.permissions.decide(_about(questions[0], path))
-            return path in decided or decision.verdict is Verdict.ALLOW
+            known = path in decided or decision.verdict is Verdict.ALLOW
+            return known and self._outside([_about(questions[0], path)]) is None
 
         return may
+
+    def _outside(self, questions: Sequence[Question]) -> str | None:
+        """Why the approved plan does not cover an edit, or `None`."""
+        edited = [q.path for q in questions if q.effect is Effect.EDIT and q.path is not None]
+        return next(filter(None, map(self.outside, edited)), None)
 
     def _denied(self, call: ToolCall, rule: str, reason: str, nobody: bool = False) -> None:
         told = {"tool": call.name, "rule": rule, "reason": reason, "nobody": nobody}

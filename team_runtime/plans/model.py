@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from team_runtime.errors import PlanRefused
+from team_runtime.plans.files import listed
 from team_runtime.store.records import Fields, decode_record, encode_record
 from team_runtime.types import Json
 
@@ -48,6 +50,13 @@ class Revision:
     decided_at: str | None = None
     decided_by: str | None = None
     feedback: str = ""
+    files: tuple[str, ...] | None = None
+    """What it will change, and nothing else; `None` where that is left open."""
+
+    @property
+    def shown(self) -> str:
+        """All that its reviewer decides about."""
+        return self.text if self.files is None else f"{self.text}\n\n{listed(self.files)}"
 
 
 @dataclass(frozen=True)
@@ -84,9 +93,10 @@ class Plan:
         return Gate.NONE if state == SUPERSEDED else Gate(state)
 
 
-def text_hash(text: str) -> str:
-    """The SHA-256 of a plan's text, in hexadecimal."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def plan_hash(text: str, files: Sequence[str] | None = None) -> str:
+    """The SHA-256, in hexadecimal, of a plan's text and of the files that it names."""
+    whole = text if files is None else json.dumps([text, *files])
+    return hashlib.sha256(whole.encode()).hexdigest()
 
 
 def demanded(plan: Plan, request_id: str, note: str) -> Plan:
@@ -99,7 +109,9 @@ def demanded(plan: Plan, request_id: str, note: str) -> Plan:
     return replace(plan, revisions=(*plan.revisions, revision))
 
 
-def submitted(plan: Plan, request_id: str, text: str, at: str) -> Plan:
+def submitted(
+    plan: Plan, request_id: str, text: str, at: str, files: tuple[str, ...] | None = None
+) -> Plan:
     """`plan` with a pending revision: the one that was asked for, else a new one.
 
     Raises `PlanRefused` while one is pending.
@@ -112,7 +124,14 @@ def submitted(plan: Plan, request_id: str, text: str, at: str) -> Plan:
         )
     if not plan.revisions or plan.current.state != REQUESTED:
         plan = demanded(plan, request_id, "")
-    written = replace(plan.current, state=PENDING, text=text, hash=text_hash(text), submitted_at=at)
+    written = replace(
+        plan.current,
+        state=PENDING,
+        text=text,
+        files=files,
+        hash=plan_hash(text, files),
+        submitted_at=at,
+    )
     return _with_current(plan, written)
 
 
@@ -176,6 +195,7 @@ def _revision_record(revision: Revision) -> dict[str, Json]:
         "number": revision.number,
         "hash": revision.hash,
         "text": revision.text,
+        "files": None if revision.files is None else list(revision.files),
         "state": revision.state,
         "submittedAt": revision.submitted_at,
         "decidedAt": revision.decided_at,
@@ -211,6 +231,7 @@ def _revision(fields: Fields) -> Revision:
         number=fields.integer("number"),
         state=fields.text("state"),
         text=fields.text("text"),
+        files=fields.texts("files") if fields.record.get("files") is not None else None,
         hash=fields.text("hash"),
         submitted_at=fields.optional("submittedAt"),
         decided_at=fields.optional("decidedAt"),
@@ -219,8 +240,8 @@ def _revision(fields: Fields) -> Revision:
     )
     if revision.state not in STATES:
         raise fields.broken(f"the state {revision.state!r} is none of {', '.join(STATES)}")
-    if revision.text and revision.hash != text_hash(revision.text):
+    if revision.text and revision.hash != plan_hash(revision.text, revision.files):
         raise fields.broken(
-            f"the text of revision {revision.number} is not the one that was hashed"
+            f"the text or the files of revision {revision.number} are not those that were hashed"
         )
     return revision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from team_runtime.clock import iso
 from team_runtime.errors import InputError, PlanRefused, RecordBroken, StoreFailed, VersionTooNew
 from team_runtime.events import Emit, no_events
 from team_runtime.plans import model
+from team_runtime.plans.files import check_files
 from team_runtime.plans.model import Gate, Plan, Revision, Verdict
 from team_runtime.store.files import Store
 from team_runtime.text import scrub
@@ -40,18 +41,25 @@ class PlanStore:
         return new, new.current
 
     def submit(
-        self, agent: str, task: str | None, epoch: int, session: str, text: str
+        self,
+        agent: str,
+        task: str | None,
+        epoch: int,
+        session: str,
+        text: str,
+        files: Sequence[str] | None = None,
     ) -> tuple[Plan, Revision]:
-        """Put a revision up for review. Raises `PlanRefused` while one is pending, `InputError`
-        for blank text."""
+        """Put a revision up for review; with `files`, its author may change nothing else. Raises
+        `PlanRefused` while one is pending, `InputError` for blank text or impossible files."""
         if not text.strip():
             raise InputError(
                 "The plan is blank; say what will be done, where, and how to check it."
             )
+        named = None if files is None else check_files(files)
         with self._store.lock("plans"):
             plan = self.find(agent, task, epoch) or self._new(agent, task, epoch, session)
-            request = self._request_id(plan)
-            new = model.submitted(plan, request, scrub(text), iso(self._store.clock.now()))
+            request, now = self._request_id(plan), iso(self._store.clock.now())
+            new = model.submitted(plan, request, scrub(text), now, named)
             self._put(plan, new)
         revision = new.current
         self._emit(
@@ -61,7 +69,7 @@ class PlanStore:
             revision=revision.number,
             task=task,
             plan=new.id,
-            text=revision.text,
+            text=revision.shown,
         )
         return new, revision
 
@@ -110,6 +118,12 @@ class PlanStore:
         """What the newest revision for this claim allows; `NONE` without a plan."""
         plan = self.find(agent, task, epoch)
         return plan.gate if plan else Gate.NONE
+
+    def files(self, agent: str, task: str | None, epoch: int) -> tuple[str, ...] | None:
+        """The files that the approved plan for this claim names; `None` when it leaves them open,
+        or there is none."""
+        plan = self.find(agent, task, epoch)
+        return plan.current.files if plan is not None and plan.gate is Gate.APPROVED else None
 
     def find(self, agent: str, task: str | None, epoch: int) -> Plan | None:
         """The plan for this claim, or `None`."""

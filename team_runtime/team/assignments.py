@@ -25,6 +25,7 @@ from team_runtime.errors import (
 )
 from team_runtime.guard.base import Effect
 from team_runtime.guard.hook_events import TASK_CLAIMED
+from team_runtime.plans.files import covers
 from team_runtime.plans.model import Gate
 from team_runtime.plans.store import PlanStore
 from team_runtime.process.base import Runner
@@ -164,6 +165,13 @@ class Assignments:
             Gate.REJECTED: "your plan was rejected: submit_plan again with what was asked for.",
         }[gate]
 
+    def outside_plan(self, agent: str, path: str) -> str | None:
+        """Why the agent's approved plan does not let it change this file, or `None`."""
+        files = self._plans.files(agent, *self.plan_key(agent))
+        if files is None or covers(files, path):
+            return None
+        return f"your approved plan does not name {path}: submit_plan a revision that does."
+
     def waits_for_plan(self, agent: str) -> bool:
         """Whether a plan of this agent is being reviewed."""
         return self._plans.gate(agent, *self.plan_key(agent)) is Gate.PENDING
@@ -186,7 +194,8 @@ class Assignments:
                 f"{', '.join(running)} still runs in its directory: wait for its end, or end it"
             )
             raise TransitionRefused(task_id, "completed", detail)
-        finished = self._work.finish(held.claim, summary, runner)
+        files = self._plans.files(agent, *self.plan_key(agent))
+        finished = self._work.finish(held.claim, summary, runner, files)
         self._remember(replace(held, task=finished.task, done=True))
         return finished
 
@@ -223,9 +232,10 @@ class Assignments:
         if held is None:
             return None
         if held.done:
+            files = self._plans.files(agent, *self.plan_key(agent))
             self._forget(agent)
             self.occupants.end(held.claim.task_id, f"{held.claim.task_id} is completed")
-            self._work.keep_rest(held.claim)
+            self._work.keep_rest(held.claim, files)
             return None
         try:
             check_held(self._board.get(held.claim.task_id), held.claim)

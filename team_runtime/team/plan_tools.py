@@ -18,6 +18,11 @@ class SubmitPlanInput(Strict):
     plan: str = Field(
         min_length=1, description="what you will change, file by file, and how tested"
     )
+    files: list[str] | None = Field(
+        default=None,
+        description="paths or patterns (src/**) of all files that you will change: once approved "
+        "you can change no others",
+    )
 
 
 class SubmitPlan:
@@ -35,7 +40,9 @@ class SubmitPlan:
     def run(self, input: SubmitPlanInput, context: ToolContext) -> str:
         parts = self._team.parts
         task, epoch = parts.assignments.plan_key(context.agent)
-        revision = parts.planning.submit(context.agent, task, epoch, parts.session, input.plan)
+        revision = parts.planning.submit(
+            context.agent, task, epoch, parts.session, input.plan, input.files
+        )
         self._team.change(context.agent, planned=True)
         reviewer = "a person" if parts.planning.reviewer == PERSON else "the lead"
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -38,11 +38,19 @@ class Planning:
         self._deadline = timedelta(seconds=deadline)
         self._gates = gates or Gates()
 
-    def submit(self, agent: str, task: str | None, epoch: int, session: str, text: str) -> Revision:
+    def submit(
+        self,
+        agent: str,
+        task: str | None,
+        epoch: int,
+        session: str,
+        text: str,
+        files: Sequence[str] | None = None,
+    ) -> Revision:
         """Store the next revision and tell the lead when it is the lead who decides. Every plan is
         also an event, which the person's view shows in full. Raises `HookRefused`."""
         self._gates.submit(text, task, agent)
-        plan, revision = self._plans.submit(agent, task, epoch, session, text)
+        plan, revision = self._plans.submit(agent, task, epoch, session, text, files)
         if self.reviewer == LEAD:
             self._ask(plan, revision)
         else:
@@ -113,7 +121,7 @@ class Planning:
         if plan.task is not None:
             attributes["task"] = plan.task
         message_id = _request_id(revision)
-        self._bus.send(plan.agent, LEAD, revision.text, "plan_request", attributes, message_id)
+        self._bus.send(plan.agent, LEAD, revision.shown, "plan_request", attributes, message_id)
 
     def _announce(self, plan: Plan, revision: Revision) -> Revision:
         approved = revision.state == "approved"

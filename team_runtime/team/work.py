@@ -6,7 +6,7 @@ Gates run here, before the write: hooks, the task's check, and the commit that k
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from team_runtime.board.model import PENDING, Task
 from team_runtime.errors import (
     CheckFailed,
     NotARepository,
+    PlanRefused,
     RefusedError,
     TeamError,
     TransitionRefused,
@@ -26,6 +27,7 @@ from team_runtime.git.merging import begin_merge, unresolved
 from team_runtime.git.record import Worktree
 from team_runtime.git.run import name_all
 from team_runtime.git.worktrees import Worktrees
+from team_runtime.plans.files import covers
 from team_runtime.process.base import Command, Runner
 from team_runtime.store.layout import check_worktree_name
 from team_runtime.team.gates import Gates
@@ -141,15 +143,24 @@ class Work:
             return Place(self._main, task.id)
         return Place(self._bound(task)[1], task.id, task.worktree)
 
-    def finish(self, claim: Claim, summary: str, runner: Runner | None = None) -> Finished:
+    def finish(
+        self,
+        claim: Claim,
+        summary: str,
+        runner: Runner | None = None,
+        files: Sequence[str] | None = None,
+    ) -> Finished:
         """Run the task's check (through the agent's own `runner`, which ends with the agent),
-        commit its worktree and complete it.
+        commit its worktree and complete it. `files` are all that may have changed, if a plan names
+        them.
 
-        Raises `CheckFailed` or `HookRefused` (the task stays in progress) or `StaleClaim`.
+        Raises `CheckFailed`, `HookRefused` or `PlanRefused` (the task stays in progress) or
+        `StaleClaim`.
         """
         task = self._held(claim)
         self._refuse_marks(task)
         self._check(task, runner)
+        self._refuse_outside(task, files)
         self.gates.complete(task, claim.owner, summary, claim.owner)
         commit = self._commit(claim, task, f"{task.subject}\n\n{summary}".rstrip())
         readied = self._board.complete(claim, summary, commit)
@@ -167,14 +178,16 @@ class Work:
         self._board.fail(claim, note, head)
         return head
 
-    def keep_rest(self, claim: Claim) -> None:
-        """Commit what its owner wrote after completing the task, in the same turn."""
+    def keep_rest(self, claim: Claim, files: Sequence[str] | None = None) -> None:
+        """Commit what its owner wrote after completing the task, in the same turn; nothing of it
+        when it goes beyond the `files` of its plan."""
         task = self._board.get(claim.task_id)
         if task.worktree is None:
             return
         try:
             worktree, _ = self._bound(task)
             if worktree.task == task.id:
+                self._refuse_outside(task, files)
                 note = f"After its completion: {task.subject}"
                 self.worktrees.commit(worktree, note, claim.owner)
         except TeamError:
@@ -225,6 +238,19 @@ class Work:
         if left:
             detail = f"marks of the merge are left in {name_all(list(left))}"
             raise TransitionRefused(task.id, "completed", detail)
+
+    def _refuse_outside(self, task: Task, files: Sequence[str] | None) -> None:
+        """Commands change files without saying which; git knows. What a merge brings in is not the
+        owner's, and in the main checkout the user works too."""
+        if files is None or task.worktree is None or MERGES in task.metadata:
+            return
+        changed = self.worktrees.changed_files(self._bound(task)[0])
+        outside = [path for path in changed if not covers(files, path)]
+        if outside:
+            raise PlanRefused(
+                f"{task.id} was not completed: its plan does not name {name_all(outside)}, which "
+                "changed. Undo that, or submit_plan a revision that names it."
+            )
 
     def _check(self, task: Task, runner: Runner | None) -> None:
         folder = self._bound(task)[1] if task.worktree else self._main

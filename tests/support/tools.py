@@ -73,6 +73,7 @@ class Desk:
             permissions=permissions(mode, allow, deny),
             place=lambda: Place(root, "task_1", "w" if in_task else None),
             gate=lambda effect: None,
+            outside=lambda path: None,
             context=self._context,
             ask=self._ask,
             wait=_no_loop,

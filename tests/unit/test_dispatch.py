@@ -119,6 +119,7 @@ def dispatch(tools: Sequence[Tool], crossing: Crossing, **more: Any) -> Dispatch
         "permissions": Allowing(),
         "place": lambda: Place(HERE, "task_1", "one"),
         "gate": lambda effect: None,
+        "outside": lambda path: None,
         "context": lambda call_id, place: context,
         "ask": ask_nobody,
         "emit": Events(),

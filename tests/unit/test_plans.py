@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from team_runtime.errors import InputError, PlanRefused, RecordBroken
+from team_runtime.plans.files import check_files, covers
 from team_runtime.plans.model import Gate, Plan, Revision
 from team_runtime.plans.store import PlanStore
 from tests.support.state import Events, make_store, together
@@ -268,3 +269,43 @@ def take_step(plans: PlanStore, step: str, asked: list[str]) -> tuple[list[str],
         raise AssertionError("an earlier revision was decided")
     plans.decide(asked[-1] if asked else "none", step == "approve", "lead")
     return asked, Gate.APPROVED if step == "approve" else Gate.REJECTED
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["/etc/passwd", "../x", "a/../../x", "", ".", ".git/config", ".TEAM/x", "a\nb", "x" * 201],
+)
+def test_a_plan_names_only_files_that_there_can_be(plans: PlanStore, file: str) -> None:
+    with pytest.raises(InputError, match="cannot name"):
+        plans.submit(*MINE, "one", ["ok.txt", file])
+    assert plans.list() == []
+
+
+def test_the_files_are_a_part_of_what_is_approved(plans: PlanStore) -> None:
+    hashes = {
+        plans.submit("alice", "task_1", number, "s-1", "one", files)[1].hash
+        for number, files in enumerate([None, [], ["a"], ["a", "b"], ["a/"], ["a/**/b"]])
+    }
+    assert len(hashes) == 6
+
+
+def test_files_that_were_changed_on_disk_are_not_the_ones_that_were_approved(
+    plans: PlanStore, tmp_path: Path
+) -> None:
+    plan, revision = plans.submit(*MINE, "one", ["a.txt"])
+    plans.decide(revision.request_id, True, "lead")
+    assert plans.files(*MINE[:3]) == ("a.txt",)
+    file = next(tmp_path.rglob(f"{plan.id}.json"))
+    file.write_text(file.read_text().replace("a.txt", "b.txt"))
+    assert plans.files(*MINE[:3]) is None
+    assert plans.gate(*MINE[:3]) is Gate.NONE
+
+
+@given(
+    st.lists(st.sampled_from(["a", "a/b", "a/", "*", "a/**", "**/c", "b*"])),
+    st.sampled_from(["a", "a/b", "a/b/c", "b", "bc", "c"]),
+)
+def test_more_files_never_cover_less(files: list[str], path: str) -> None:
+    named = check_files(files)
+    for count in range(len(named)):
+        assert covers(named, path) or not covers(named[:count], path)

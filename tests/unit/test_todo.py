@@ -37,6 +37,7 @@ def call(input: Json, tmp_path: Path, gate: str | None = None) -> ToolResult:
         permissions=RulePermissions("plan", [], []),
         place=lambda: place,
         gate=lambda effect: gate,
+        outside=lambda path: None,
         context=lambda id, place: ToolContext(
             "anna", id, place, BlockingRunner(), {}, Seen(), never
         ),
