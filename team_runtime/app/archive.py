@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from team_runtime.app.workspace import Workspace
+from team_runtime.approvals.model import approval_record
 from team_runtime.board.codec import task_record
 from team_runtime.board.model import Task
 from team_runtime.errors import RecordBroken
@@ -14,8 +15,8 @@ from team_runtime.types import Json
 
 
 def archive(workspace: Workspace, session: str) -> Iterator[dict[str, Json]]:
-    """The session's record, then its conversations, tasks, plans and events, each with the `record`
-    that it is. Raises `InputError` for an unknown session."""
+    """The session's record, then its conversations, tasks, plans, approvals and events, each with
+    the `record` that it is. Raises `InputError` for an unknown session."""
     record = workspace.sessions.load(session)
     yield {"record": "session", **record}
     for agent in workspace.sessions.agents(session):
@@ -26,6 +27,9 @@ def archive(workspace: Workspace, session: str) -> Iterator[dict[str, Json]]:
     for plan in workspace.plans.list():
         if plan.session == session:
             yield {"record": "plan", **plan_record(plan)}
+    for approval in workspace.approvals.list():
+        if approval.asker.session == session:
+            yield {"record": "approval", **approval_record(approval)}
     runs = set(record.get("runs", []))
     for event in _events(workspace):
         if event.get("run") in runs:

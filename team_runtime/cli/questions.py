@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from team_runtime.app.answering import rules_for_always
-from team_runtime.approvals.model import WAITING, Approval, outcome
+from team_runtime.approvals.model import WAITING, Approval
 from team_runtime.errors import RefusedError
 from team_runtime.text import escaped, one_line
 
 _BAR: Final = "  │ "
 """Before each line that is not ours, so that none can be taken for one."""
+_MORE: Final = "  ┆ "
+"""The same, where a long line goes on."""
+_WIDTH: Final = 100
+"""Characters after which a line goes on in the next one, before a terminal would do it."""
 
 
 def heading(approval: Approval) -> str:
@@ -28,7 +32,7 @@ def details(approval: Approval, root: Path) -> list[str]:
     cause = approval.cause
     rule = f" ({cause.origin})" if cause.rule else ""
     return [
-        *(_BAR + line for line in _call(approval)),
+        *(shown for line in _call(approval) for shown in _barred(line)),
         f"  in {escaped(_place(approval, root))}",
         f"  because {escaped(cause.reason + rule)}",
     ]
@@ -37,7 +41,8 @@ def details(approval: Approval, root: Path) -> list[str]:
 def fate(approval: Approval, now: datetime) -> str:
     """How it ended, or until when an answer counts."""
     if approval.status != WAITING:
-        return f"  {escaped(outcome(approval))}"
+        note = f": {escaped(approval.note)}" if approval.note else ""
+        return f"  {approval.status} by {approval.answered_by} at {approval.answered_at}{note}"
     minutes = max((approval.due - now).total_seconds() / 60, 0)
     return f"  lapses at {approval.deadline}, in {minutes:.0f} minutes: then the answer is no"
 
@@ -77,4 +82,9 @@ def _call(approval: Approval) -> list[str]:
 
 
 def _marked(mark: str, text: str) -> list[str]:
-    return [mark + line for line in escaped(text).split("\n")]
+    return [mark + line for line in escaped(text).removesuffix("\n").split("\n")]
+
+
+def _barred(line: str) -> list[str]:
+    parts = [line[at : at + _WIDTH] for at in range(0, len(line), _WIDTH)] or [""]
+    return [(_MORE if number else _BAR) + part for number, part in enumerate(parts)]

@@ -82,11 +82,10 @@ _TOLD_BY_EVENTS: Final = {
 """Tools whose effect is an event of its own."""
 
 _STATES: Final = {
-    "waiting for approval": "waits for approval",
     "stopped": "has stopped",
     "failed": "has failed",
 }
-"""The states worth a line; working and idle change all the time."""
+"""The states worth a line: what an agent waits for is told by other events."""
 
 
 def _plan(record: dict[str, Any]) -> str:

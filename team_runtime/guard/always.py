@@ -54,7 +54,7 @@ def _written(question: Question) -> str:
 def _plain(command: str) -> str:
     """The command as a rule has to write it."""
     argvs = shell.commands(command)
-    if argvs is None:
+    if not argvs:
         raise _no_rule("what the shell makes of it cannot be told beforehand")
     if len(argvs) != 1:
         raise _no_rule("it is more than one command, and each would be allowed on its own too")
@@ -65,7 +65,7 @@ def _plain(command: str) -> str:
 
 
 def _no_rule(why: str) -> RefusedError:
-    return RefusedError(f"this cannot be allowed for always: {why}. Allow it once, or deny it.")
+    return RefusedError(f"this cannot be allowed always: {why}. Allow it once, or deny it.")
 
 
 class AlwaysRules:
@@ -90,6 +90,13 @@ class AlwaysRules:
             return list(dict.fromkeys((*self._checked(old), *rules)))
 
         self._entries.change(root, added)
+
+    def forget(self, root: Path, rule: str) -> bool:
+        """Keep a rule no more. Returns whether it was kept."""
+        if rule not in self.of(root):
+            return False
+        self._entries.change(root, lambda old: [r for r in self._checked(old) if r != rule] or None)
+        return True
 
     def _checked(self, entry: object) -> tuple[str, ...]:
         if entry is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from team_runtime.app.answering import allow
+from team_runtime.app.hooks import check_workspace, trust_store
 from team_runtime.guard.hook_config import PythonHook
 from tests.support.api import Seen
 from tests.support.scripted_team import (
@@ -294,8 +297,6 @@ def test_a_notification_hook_is_told_of_each_question(root: Path) -> None:
 
 
 def test_always_counts_for_the_rest_of_the_run_and_for_the_next(root: Path) -> None:
-    from team_runtime.app.answering import allow
-
     def twice(seen: Seen) -> Iterator[Any]:
         yield [call("bash", command=TOUCH)]
         yield [call("bash", command=TOUCH)]
@@ -355,6 +356,78 @@ def narrowed(root: Path, permissions: dict[str, Any], command: str, **settings: 
 def test_a_teammate_may_do_less_than_the_lead_and_never_more(
     root: Path, permissions: dict[str, Any], command: str, said: str
 ) -> None:
-    allow = ["Bash(ls *)", "Bash(cat *)"]
-    assert said in narrowed(root, permissions, command, allow=allow)
+    rules = ["Bash(ls *)", "Bash(cat *)"]
+    assert said in narrowed(root, permissions, command, allow=rules)
     assert not (root / "x").exists()
+
+
+def test_what_narrows_a_teammate_holds_in_a_resumed_session(root: Path) -> None:
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [call("create_task", subject="Look")]
+        yield [spawn("anna", task_id="task_1", permissions={"deny": ["Bash(ls *)"]})]
+        yield until("tool_ended", "anna", tool="bash")
+        yield lambda: os.kill(os.getpid(), signal.SIGINT)
+        yield "Waiting."
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        yield [call("bash", command="cat notes.txt")]
+        yield until("agent_state", "anna", state="stopping")
+        yield "Stopped."
+
+    def again(seen: Seen) -> Iterator[Any]:
+        yield [call("bash", command="ls -l")]
+        yield [complete()]
+        yield "Done."
+
+    rules = ["Bash"]
+    first = run_team(root, {"lead": lead, "anna": anna}, sandbox="off", allow=rules)
+    assert first.result.exit_code == 130
+
+    def waiting(seen: Seen) -> Iterator[Any]:
+        yield "Waiting."
+
+    scripts = {"lead": waiting, "anna": again}
+    resume = first.result.session
+    ran = run_team(root, scripts, sandbox="off", allow=rules, resume=resume)
+    assert "denied by Bash(ls *)" in ran.shown("anna")
+
+
+def test_a_plan_that_waits_for_a_person_is_a_notification(root: Path) -> None:
+    told: list[Any] = []
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [spawn("anna", require_plan=True)]
+        yield "Waiting."
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        yield [call("submit_plan", plan="1. Look")]
+        yield "It waits."
+
+    hooks = [PythonHook("Notification", told.append)]
+    settings: dict[str, Any] = {"plan_review": "person", "plan_deadline": 0.3}
+    run_team(root, {"lead": lead, "anna": anna}, hooks=hooks, **settings)
+    assert [(one["notification_type"], one["waiting_id"]) for one in told] == [
+        ("plan_review", "plan_1")
+    ]
+
+
+def test_reads_side_by_side_ask_one_question_each(root: Path) -> None:
+    """An ask rule about reading: the agent waits until the last of its questions is answered."""
+    (root / ".claude").mkdir()
+    (root / ".claude" / "settings.json").write_text(
+        json.dumps({"permissions": {"ask": ["Read(notes.txt)"]}})
+    )
+    workspace = outside(root)
+    trust = trust_store(workspace.environ)
+    trust.grant(root, check_workspace(root, workspace.environ))
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [call("read_file", path="notes.txt"), call("read_file", path="notes.txt", limit=5)]
+        yield "Done."
+
+    ran = run_team(root, {"lead": lead}, also=allowing(root), **WAIT)
+    assert ran.result.exit_code == 0
+    assert len(ran.of("approval_asked", "lead", rule="Read(notes.txt)")) == 2
+    assert ran.shown("lead").count("as committed") == 2
+    states = [event["state"] for event in ran.of("agent_state", "lead")]
+    assert states.count("waiting for approval") == states.count("working") - 1

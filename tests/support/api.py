@@ -78,7 +78,8 @@ class TeamScript:
 
 def team_environment(home: Path, url: str | None = None) -> dict[str, str]:
     """A clean environment: no identity, no configuration, no key but a made-up one."""
-    kept = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "VIRTUAL_ENV", "COVERAGE")}
+    names = ("PATH", "LANG", "VIRTUAL_ENV", "COVERAGE", "PYTHONPATH")
+    kept = {k: v for k, v in os.environ.items() if k in names}
     named = {
         "HOME": str(home),
         "TEAM_CONFIG_DIR": str(home / "config"),

@@ -35,6 +35,10 @@ def denying(*rules: str) -> list[Rule]:
     return [parse(rule, Verdict.DENY, "deny rule", TOOL_NAMES) for rule in rules]
 
 
+def asking(*rules: str) -> list[Rule]:
+    return [parse(rule, Verdict.ASK, "ask rule", TOOL_NAMES) for rule in rules]
+
+
 def permissions(
     mode: str = "default", allow: Sequence[str] = (), deny: Sequence[str] = ()
 ) -> RulePermissions:

@@ -72,9 +72,20 @@ def event(kind: str, agent: str | None = "auth", **fields: Any) -> dict[str, Any
         ),
         (event("tool_ended", tool="bash", is_error=False), None),
         (event("agent_state", state="working", task=None), None),
+        (event("agent_state", state="waiting for approval", task="task_1"), None),
         (
-            event("agent_state", state="waiting for approval", task="task_1"),
-            Told("auth", "waits for approval"),
+            event("approval_asked", approval="approval_1", subject="bash make\x1b[2J"),
+            Told("auth", "asks (approval_1): bash make�[2J"),
+        ),
+        (
+            event(
+                "approval_answered",
+                approval="approval_1",
+                decision="denied",
+                by="person",
+                note="use make",
+            ),
+            Told("person", "denied approval_1 of auth: use make", Mood.BAD),
         ),
         (event("message_sent", to="login", type="message"), Told("auth", "wrote to login")),
         (event("message_sent", to="lead", type="idle"), None),

@@ -156,3 +156,57 @@ def test_a_function_says_the_same() -> None:
     for wrong, fault in ((False, "returned bool"), ("deny", "returned str"), ({"x": 1}, "has x")):
         with pytest.raises(HookFault, match=fault):
             said_by_function(GATE, wrong)
+
+
+def decided(**decision: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": REQUEST, "decision": decision}}
+
+
+REQUEST = "PermissionRequest"
+
+
+@pytest.mark.parametrize(
+    ("decision", "answer"),
+    [
+        ({"behavior": "allow"}, Answer(Verdict.ALLOW, "it gave no reason")),
+        ({"behavior": "deny", "message": "no"}, Answer(Verdict.DENY, "no")),
+        (
+            {"behavior": "allow", "updatedInput": {"command": "ls"}},
+            Answer(Verdict.ALLOW, "it gave no reason", {"command": "ls"}),
+        ),
+        (
+            {"behavior": "deny", "message": "no", "interrupt": True},
+            Answer(Verdict.DENY, "no", halt="no"),
+        ),
+    ],
+)
+def test_an_answer_in_place_of_a_person_is_read(decision: Any, answer: Answer) -> None:
+    assert read(decided(**decision), event=REQUEST) == answer
+
+
+@pytest.mark.parametrize(
+    ("decision", "fault"),
+    [
+        ({}, "decision.behavior is None"),
+        ({"behavior": "ask"}, "can be allow or deny"),
+        ({"behavior": ["allow"]}, "can be allow or deny"),
+        ({"behavior": "deny", "updatedInput": {}}, "changes the input of what it denies"),
+        ({"behavior": "allow", "updatedInput": "ls"}, "updatedInput is no object"),
+        ({"behavior": "allow", "updatedPermissions": []}, "decision.updatedPermissions"),
+        ({"behavior": "deny", "interrupt": "yes"}, "neither true nor false"),
+        ({"behavior": "deny", "message": 1}, "message is no text"),
+    ],
+)
+def test_an_unclear_answer_in_place_of_a_person_is_a_fault(decision: Any, fault: str) -> None:
+    with pytest.raises(HookFault, match=fault):
+        read(decided(**decision), event=REQUEST)
+
+
+def test_the_words_of_one_event_say_nothing_at_another() -> None:
+    with pytest.raises(HookFault, match="decision, which says nothing here"):
+        read(decided(behavior="allow") | {"hookSpecificOutput": {"decision": {}}})
+    with pytest.raises(HookFault, match="permissionDecision, which says nothing here"):
+        read({"hookSpecificOutput": {"permissionDecision": "allow"}}, event=REQUEST)
+    with pytest.raises(HookFault, match="decision is no object"):
+        read({"hookSpecificOutput": {"decision": "allow"}}, event=REQUEST)
+    assert read("", 2, "no", event=REQUEST) == Answer(Verdict.DENY, "no")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from team_runtime.errors import InputError
 from team_runtime.guard.base import Decision, Effect, Question, Verdict, strictest
-from team_runtime.guard.permissions import MODES
+from team_runtime.guard.permissions import MODES, NarrowedPermissions
 from team_runtime.guard.shell import MAX_LENGTH
-from tests.support.tools import permissions
+from tests.support.tools import allowing, asking, denying, permissions
 
 READ = Question("read_file", Effect.READ, {"path": "a"}, "a", in_task=False)
 MAIN = Question("edit_file", Effect.EDIT, {"path": "a"}, "a", in_task=False)
@@ -177,3 +177,49 @@ def test_the_same_question_has_the_same_answer(
     first = decider.decide(question)
     assert first.reason
     assert decider.decide(question) == first == permissions(mode, allow, deny).decide(question)
+
+
+@given(
+    QUESTIONS,
+    st.tuples(MODE, RULE_LISTS, RULE_LISTS),
+    st.tuples(MODE | st.none(), RULE_LISTS | st.none(), RULE_LISTS, RULE_LISTS),
+    RULE_LISTS,
+)
+def test_a_child_is_never_wider_than_its_parent(
+    question: Question,
+    given: tuple[str, list[str], list[str]],
+    own: tuple[str | None, list[str] | None, list[str], list[str]],
+    answered: list[str],
+) -> None:
+    """Whatever it was given, and whatever a person allows while it works."""
+    order = list(Verdict)
+    parent = permissions(*given)
+    mode, allow, deny, ask = own
+    child = NarrowedPermissions(
+        parent,
+        mode,
+        None if allow is None else allowing(*allow),
+        denying(*deny),
+        asking(*ask),
+    )
+    for _ in range(2):
+        above, below = parent.decide(question), child.decide(question)
+        assert order.index(below.verdict) >= order.index(above.verdict)
+        child.allowances.add(allowing(*answered))
+
+
+@given(QUESTIONS, MODE, RULE_LISTS, RULE_LISTS)
+def test_a_child_with_nothing_of_its_own_is_as_its_parent(
+    question: Question, mode: str, allow: list[str], deny: list[str]
+) -> None:
+    parent = permissions(mode, allow, deny)
+    assert NarrowedPermissions(parent).decide(question) == parent.decide(question)
+
+
+def test_what_is_allowed_while_it_works_counts_at_once() -> None:
+    parent = permissions()
+    child = NarrowedPermissions(parent, deny=denying("Bash(ls -a)"))
+    assert child.decide(BASH).verdict is ASK
+    parent.allowances.add(allowing("Bash(ls *)"))
+    assert parent.decide(BASH).verdict is child.decide(BASH).verdict is ALLOW
+    assert child.decide(replace(BASH, input={"command": "ls -a"})).verdict is DENY
