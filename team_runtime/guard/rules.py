@@ -16,6 +16,7 @@ from team_runtime.errors import InputError
 from team_runtime.guard import shell
 from team_runtime.guard.base import Question, Verdict
 from team_runtime.guard.programs import risks
+from team_runtime.store.beneath import folded
 from team_runtime.store.globbing import matches
 
 NAMES: Final[dict[str, tuple[str, ...]]] = {
@@ -120,11 +121,11 @@ class Paths:
 
     parts: tuple[str, ...]
     folded: tuple[str, ...]
-    """The parts without letter case."""
+    """The parts in the spelling that stands for all others."""
 
     def denies(self, path: str) -> bool:
-        """Whether the path fits in any letter case, also as a file of a task's worktree."""
-        parts = _parts(path.casefold())
+        """Whether the path fits in any spelling, also as a file of a task's worktree."""
+        parts = _parts(folded(path))
         if parts[:1] == ("worktrees",) and matches(self.folded, parts[2:]):
             return True
         return matches(self.folded, parts)
@@ -239,11 +240,17 @@ def _paths(pattern: str) -> Paths:
     if pattern.startswith(("//", "~")):
         raise ValueError("write the path relative to the workspace; all others are refused anyway")
     anchored = "/" in pattern.rstrip("/")
-    parts = tuple(part for part in pattern.split("/") if part not in ("", "."))
-    if not parts or ".." in parts:
+    parts: list[str] = []
+    for part in _parts(pattern):
+        if part != "..":
+            parts.append(part)
+        elif not parts or "*" in parts.pop():
+            parts = []
+            break
+    if not parts:
         raise ValueError("its path leads nowhere below the workspace")
-    parts = (*(() if anchored else ("**",)), *parts, "**")
-    return Paths(parts, tuple(part.casefold() for part in parts))
+    whole = (*(() if anchored else ("**",)), *parts, "**")
+    return Paths(whole, tuple(map(folded, whole)))
 
 
 def _parts(path: str) -> tuple[str, ...]:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple, TypeAlias
@@ -23,6 +25,11 @@ May: TypeAlias = Callable[[str], bool]
 
 PROTECTED: Final = frozenset({".git", ".tasks", ".team", "team.toml", "worktrees"})
 """Names at the top of a workspace that belong to git or to the runtime; `.git` anywhere."""
+_GIT: Final = frozenset({".git", "git~1"})
+"""The second is the first where names are short."""
+_INVISIBLE: Final = re.compile(
+    "[\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+)
 TEMPORARY: Final = ".team-tmp-"
 """How the names of files begin that are being written."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -63,10 +70,18 @@ def relative(root: Path, path: str) -> str:
     return "/".join(parts) or "."
 
 
+def folded(path: str) -> str:
+    """`path` as file systems see it that care least about spelling: without letter case, other
+    forms of a letter, invisible characters, and dots or blanks at the end of a name."""
+    if not path.isascii():
+        path = _INVISIBLE.sub("", unicodedata.normalize("NFKC", path))
+    return "/".join(part.rstrip(" .") or part for part in path.casefold().split("/"))
+
+
 def is_protected(path: str) -> bool:
-    """Whether the normal path belongs to git or to the runtime, whatever its letter case."""
-    parts = [part.casefold() for part in path.split("/")]
-    return parts[0] in PROTECTED or ".git" in parts
+    """Whether the normal path belongs to git or to the runtime, in whatever spelling."""
+    parts = folded(path).split("/")
+    return parts[0] in PROTECTED or not _GIT.isdisjoint(parts)
 
 
 def printable(path: str) -> str:
@@ -123,7 +138,8 @@ class Beneath:
         """Put `data` in place of the file in one step, keeping its mode; parents are made. Returns
         its path after all links.
 
-        Raises `OutsideRoot` or `OSError`; the file is then as it was.
+        Raises `OutsideRoot` or `OSError`, also for a file that has another name: one of the two
+        would keep the old content, or be changed unseen. The file is then as it was.
         """
         with self._place(path) as place:
             _ask(may, place)
@@ -164,7 +180,7 @@ class Beneath:
                 continue  # it was removed meanwhile, or may not be read
             folders = []
             for name, kind in found:
-                hidden = name.casefold() == ".git" if inside else is_protected(prefix + name)
+                hidden = folded(name) in _GIT if inside else is_protected(prefix + name)
                 if hidden or name.startswith(TEMPORARY):
                     continue
                 if stat.S_ISDIR(kind):
@@ -266,6 +282,8 @@ def _mode(place: _Place, folder: int) -> int | None:
     except FileNotFoundError:
         return None
     _check_regular(found, place.path)
+    if found.st_nlink > 1:
+        raise _error(errno.EMLINK, place.path, "the file has another name (a hard link)")
     return stat.S_IMODE(found.st_mode) & 0o777
 
 

@@ -93,6 +93,9 @@ def test_an_absolute_path_may_name_the_folder_by_its_real_name(root: Path, tmp_p
     [
         ".git", ".git/config", ".GIT/config", ".Git", "a/.git", "a/.git/hooks/x", ".tasks/x",
         ".TASKS", ".team/mail", ".Team", "worktrees/w/x", "Worktrees", "team.toml", "TEAM.toml",
+        ".git ", ".git.", ".git. . /config", "a/.git /x", ".team.", "team.toml ", "GIT~1/config",
+        "\uff0egit/config", ".\uff47\uff29\uff34", ".g\u200cit/hooks/x", "a/.\u00adgit", ".tas\uff4bs/x",
+        ".\u1d57eam/mail", "worktree\u017f/w/x",
     ],
 )  # fmt: skip
 def test_protected_in_every_spelling(path: str) -> None:
@@ -100,7 +103,7 @@ def test_protected_in_every_spelling(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [".gitignore", ".github/x", "a/.team/x", "a/worktrees", "git", "."]
+    "path", [".gitignore", ".github/x", "a/.team/x", "a/worktrees", "git", ".", ". ", "é/ü", "..."]
 )
 def test_not_protected(path: str) -> None:
     assert not is_protected(path)
@@ -183,7 +186,8 @@ def test_a_write_through_a_dangling_link_makes_its_target(root: Path) -> None:
     assert (root / "a" / "c" / "new").read_bytes() == b"new"
 
 
-def test_no_swapped_link_leads_out(root: Path) -> None:
+@pytest.mark.parametrize("times", [400, pytest.param(10_000, marks=pytest.mark.fault)])
+def test_no_swapped_link_leads_out(root: Path, times: int) -> None:
     """Another thread swaps a folder for a link to the outside, again and again."""
     (root / "bait").mkdir()
     (root / "bait" / "secret").write_text("harmless")
@@ -209,7 +213,7 @@ def test_no_swapped_link_leads_out(root: Path) -> None:
     thread = threading.Thread(target=swap)
     thread.start()
     try:
-        for n in range(2000):
+        for n in range(times):
             try:
                 assert read(root, "bait/secret") == b"harmless"
                 if n % 10 == 0:
@@ -360,10 +364,28 @@ def test_a_changed_file_keeps_its_mode_but_for_special_bits(root: Path, mode: in
     assert (root / "a" / "file").read_bytes() == b"other"
 
 
-def test_another_name_of_the_file_keeps_the_old_content(root: Path) -> None:
+def test_a_file_with_another_name_is_not_written(root: Path) -> None:
     os.link(root / "a" / "file", root.parent / "outside" / "same")
-    write(root, "a/file", b"other")
-    assert (root.parent / "outside" / "same").read_text() == "content"
+    os.link(root.parent / "outside" / "secret", root / "link")
+    before = snapshot(root.parent)
+    for path in ("a/file", "link"):
+        with pytest.raises(OSError, match="another name"):
+            write(root, path, b"other")
+    assert snapshot(root.parent) == before
+    assert read(root, "a/file") == b"content"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make devices")
+def test_a_device_is_neither_read_nor_written(root: Path) -> None:
+    try:
+        os.mknod(root / "zero", stat.S_IFCHR | 0o666, os.makedev(1, 5))
+        os.mknod(root / "disk", stat.S_IFBLK | 0o666, os.makedev(7, 200))
+    except OSError:
+        pytest.skip("no devices can be made here")
+    for path in ("zero", "disk"):
+        for act in (read, write):
+            with pytest.raises(OSError, match="not a regular file|No such device|not permitted"):
+                act(root, path)
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_litter(root: Path) -> None:

@@ -210,3 +210,25 @@ def test_every_text_is_a_rule_or_a_clear_error(name: str, pattern: str, verdict:
 def test_no_pattern_is_slow(pattern: str) -> None:
     rule = parse(f"Bash(x {pattern}c)", Verdict.ALLOW, "x", TOOL_NAMES)
     assert not allows(rule, command("x " + "ab" * 5000))
+
+
+def test_a_path_deny_holds_in_any_spelling() -> None:
+    for path in (".ENV", ".env ", ".env.", "a/\uff0eenv", ".e\u200bnv"):
+        assert denied("Read(.env)", reading(path))
+    assert denied("Read(caf\u00e9)", reading("cafe\u0301"))
+    assert denied("Read(cafe\u0301)", reading("caf\u00e9"))
+
+
+@pytest.mark.parametrize(
+    "rule", ["secrets/", "secrets", "./secrets//", "a/../secrets/", "/secrets"]
+)
+def test_a_deny_rule_says_the_same_however_its_path_is_written(rule: str) -> None:
+    assert denied(f"Read({rule})", reading("secrets/key"))
+    assert denied(f"Read({rule})", reading("secrets"))
+    assert not denied(f"Read({rule})", reading("secrets2/key"))
+
+
+@pytest.mark.parametrize("path", ["**/../x", "a/*/../../x", "a/.."])
+def test_a_path_that_cannot_be_made_plain_is_an_error(path: str) -> None:
+    with pytest.raises(InputError, match="leads nowhere"):
+        parse(f"Read({path})", Verdict.DENY, "--deny", TOOL_NAMES)
