@@ -245,7 +245,7 @@ def test_calls_side_by_side_have_their_own_decisions(top: Path) -> None:
 
 def test_a_hard_link_does_not_carry_a_write_to_the_other_name(top: Path) -> None:
     os.link(top / "app-secrets" / "x", top / "app" / "same")
-    result = Desk(top / "app").do("write_file", path="same", content="new")
+    result = Desk(top / "app").call("write_file", path="same", content="new")
     assert result.is_error
     assert "another name" in result.content
     assert (top / "app-secrets" / "x").read_text() == f"{SECRET}\n"

@@ -9,6 +9,7 @@ import resource
 import shutil
 import signal
 import socket
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,8 +95,8 @@ def test_an_absolute_path_may_name_the_folder_by_its_real_name(root: Path, tmp_p
         ".git", ".git/config", ".GIT/config", ".Git", "a/.git", "a/.git/hooks/x", ".tasks/x",
         ".TASKS", ".team/mail", ".Team", "worktrees/w/x", "Worktrees", "team.toml", "TEAM.toml",
         ".git ", ".git.", ".git. . /config", "a/.git /x", ".team.", "team.toml ", "GIT~1/config",
-        "\uff0egit/config", ".\uff47\uff29\uff34", ".g\u200cit/hooks/x", "a/.\u00adgit", ".tas\uff4bs/x",
-        ".\u1d57eam/mail", "worktree\u017f/w/x",
+        "\uff0egit/config", ".\uff47\uff29\uff34", ".g\u200cit/hooks/x", "a/.\u00adgit",
+        ".tas\uff4bs/x", ".\u1d57eam/mail", "worktree\u017f/w/x",
     ],
 )  # fmt: skip
 def test_protected_in_every_spelling(path: str) -> None:
@@ -384,7 +385,7 @@ def test_a_device_is_neither_read_nor_written(root: Path) -> None:
         pytest.skip("no devices can be made here")
     for path in ("zero", "disk"):
         for act in (read, write):
-            with pytest.raises(OSError, match="not a regular file|No such device|not permitted"):
+            with pytest.raises(OSError, match=r"not a regular file|No such device|not permitted"):
                 act(root, path)
 
 
