@@ -10,7 +10,7 @@ from pathlib import Path
 from team_runtime.git.folders import delete_folder
 from team_runtime.process.base import Command
 from team_runtime.process.hidden import hidden_places, shown_places
-from team_runtime.process.sandbox import Confinement, Sandbox
+from team_runtime.process.sandbox import Confinement, Limits, Sandbox
 from team_runtime.store.beneath import PROTECTED
 from team_runtime.store.layout import Layout
 
@@ -26,6 +26,8 @@ class Confining:
     common_dir: Path | None = None
     """Where git keeps the repository, if there is one."""
     network: bool = False
+    memory: int | None = None
+    """Bytes of address space that each process may have."""
 
     def confine(self, command: Command, changes: bool = True) -> Command:
         """`command` as the sandbox starts it; `changes` says whether it may change its folder."""
@@ -50,6 +52,7 @@ class Confining:
             readable=(*readable, *self._shown),
             hidden=tuple(hidden),
             network=self.network,
+            limits=Limits(address_space=self.memory),
             temporary=layout.temporary,
         )
 

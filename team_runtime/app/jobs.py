@@ -35,10 +35,11 @@ def attach_jobs(workspace: Workspace, team: Team, limits: JobLimits, sandbox: Sa
             is_ending=lambda: team.stopping,
             settled=team.ring_all,
             limits=limits,
+            clean=workspace.redactor.data,
             contained=isinstance(sandbox, Bubblewrap),
         )
     )
-    team.awaited.append(jobs.can_wake)
+    team.awaited.append(jobs.is_awaited)
     team.waits = jobs.can_wake
     team.resuming.append(jobs.catch_up)
     team.parts.assignments.occupants = jobs

@@ -16,7 +16,7 @@ from team_runtime.board.json_board import JsonBoard
 from team_runtime.bus.maildir import Maildir
 from team_runtime.clock import SystemClock
 from team_runtime.daemons.job_records import JobStore
-from team_runtime.errors import NotARepository, ProgramMissing
+from team_runtime.errors import InputError, NotARepository, ProgramMissing
 from team_runtime.events import EventLog
 from team_runtime.git.landing import Landing
 from team_runtime.git.repository import Repository
@@ -180,18 +180,26 @@ class Workspace:
         return self.confined_by(load(self.root, self.environ, {}))
 
     def confined_by(self, settings: Settings) -> Confining:
-        """What confines commands under `settings`. Raises `SandboxMissing`."""
+        """What confines commands under `settings`. Raises `SandboxMissing`, and `InputError` for a
+        limit that nothing here can set."""
         try:
             common_dir: Path | None = self.repository.tree.common_dir
         except (NotARepository, ProgramMissing):
             common_dir = None
         self.store.folder(self.store.layout.temporary)
+        sandbox = detect(settings.sandbox, self.environment)
+        if settings.command_memory is not None and not sandbox.limits_memory:
+            raise InputError(
+                "command_memory cannot be held, because prlimit is not there; install util-linux "
+                "or leave the setting out. Nothing was started"
+            )
         return Confining(
-            sandbox=detect(settings.sandbox, self.environment),
+            sandbox=sandbox,
             layout=self.store.layout,
             environ=self.environ,
             common_dir=common_dir,
             network=settings.sandbox_network,
+            memory=settings.command_memory,
         )
 
     @cached_property

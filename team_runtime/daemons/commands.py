@@ -32,7 +32,7 @@ class AgentCommands:
 
     def run(self, text: str, command: Command) -> Completed | Moved:
         mark = self.entropy.token()
-        ready = marked(self.confined(command), mark)
+        ready = self.confined(marked(command, mark))
         program = self.crossing.wait(self._attended, ready, mark)
         if program.over.is_set():
             return program.completed()
@@ -49,7 +49,7 @@ class AgentCommands:
         mark = self.entropy.token()
         job = self.jobs.begin(self._draft(text, moved=False))
         try:
-            ready = marked(self.confined(command), mark)
+            ready = self.confined(marked(command, mark))
             self.crossing.wait(self.jobs.launch, job, ready, mark, seconds)
         except BaseException:
             self.jobs.discard(job)

@@ -21,7 +21,7 @@ from team_runtime.bus.base import Bus
 from team_runtime.clock import Clock, iso
 from team_runtime.crossing import Bell, Crossing
 from team_runtime.daemons.job_records import COMPLETED, FAILED, KILLED, Job, JobStore
-from team_runtime.daemons.job_text import notification
+from team_runtime.daemons.job_text import job_line, notification
 from team_runtime.errors import JobRefused, TeamError
 from team_runtime.events import Emit
 from team_runtime.process.base import Command
@@ -45,6 +45,8 @@ class JobLimits:
     seconds: float | None = 24 * 3600.0
     output_bytes: int = 10_000_000
     """Of each job's output on disk: half for the head, half for the tail."""
+    long_seconds: float = 900.0
+    """After so long the lead is asked about a job for which alone the run goes on."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class JobParts:
     settled: Callable[[], None]
     """Called when a job has ended and its message was sent."""
     limits: JobLimits = field(default_factory=JobLimits)
+    clean: Callable[[bytes], bytes] = lambda data: data
+    """Takes out of output what must not be recorded."""
     contained: bool = False
     """Whether the kernel ends what a command leaves running before anybody could count it."""
 
@@ -79,10 +83,11 @@ class SoFar:
 @dataclass
 class _Running:
     job: Job
+    began: float
     program: Program | None = None
     spool: Spool | None = None
-    began: float = 0.0
     reason: str | None = None
+    asked_about: bool = False
     over: anyio.Event = field(default_factory=anyio.Event)
     """Set when it has ended and its agent was told."""
 
@@ -117,9 +122,31 @@ class Jobs:
                 for running in self._live():
                     group.start_soon(self._end, running, reason)
 
-    def can_wake(self, agent: str | None = None) -> bool:
-        """Whether a job (of this agent) runs, so that a message about it will come."""
+    def can_wake(self, agent: str) -> bool:
+        """Whether a job of this agent runs, so that a message about it will come."""
         return bool(self.running(agent=agent))
+
+    def is_awaited(self) -> bool:
+        """Whether a job runs that the run has to wait for, now that nothing else is left. The lead
+        is asked once about one that takes long: it may be meant to go on for ever."""
+        with self._lock:
+            running = list(self._running.values())
+            begun_before = self.parts.clock.monotonic() - self.parts.limits.long_seconds
+            long = [r for r in running if not r.asked_about and r.began <= begun_before]
+            for each in long:
+                each.asked_about = True
+        if long:
+            lines = "\n".join(job_line(each.job) for each in long)
+            body = (
+                f"Nothing else is left to wait for but this, which has run for long:\n{lines}\n"
+                "End with kill_job what does not end by itself; you are told about the rest."
+            )
+            self.parts.bus.send("runtime", self.parts.lead, body)
+        return bool(running)
+
+    async def _call_after_long(self) -> None:
+        await anyio.sleep(self.parts.limits.long_seconds)
+        self.parts.settled()
 
     def on_folder(self, folder: Path) -> None:
         """A hint that another process may have asked for something. From any thread."""
@@ -188,7 +215,7 @@ class Jobs:
         """A record for a job that starts now. Raises `JobRefused` when there are too many."""
         with self._lock:
             job = self.parts.store.create(lambda job_id: self._counted(draft(job_id)))
-            self._running[job.id] = _Running(job)
+            self._running[job.id] = _Running(job, self.parts.clock.monotonic())
             return job
 
     def _counted(self, job: Job) -> Job:
@@ -232,10 +259,10 @@ class Jobs:
     def _watch(self, job: Job, program: Program, seconds: float | None) -> Spool:
         assert self._group is not None
         running = self._running[job.id]
-        spool = Spool(self.parts.store.output(job.id), self.parts.limits.output_bytes)
+        output, limits = self.parts.store.output(job.id), self.parts.limits
+        spool = Spool(output, limits.output_bytes, self.parts.clean)
         program.divert(spool)
         running.program, running.spool = program, spool
-        running.began = self.parts.clock.monotonic()
         self.parts.emit(
             "job_started",
             job.agent,
@@ -244,7 +271,8 @@ class Jobs:
             task=job.task,
             moved=job.moved,
         )
-        self._group.start_soon(self._see_to_its_end, running, seconds or self.parts.limits.seconds)
+        self._group.start_soon(self._see_to_its_end, running, seconds or limits.seconds)
+        self._group.start_soon(self._call_after_long)
         return spool
 
     # Ending

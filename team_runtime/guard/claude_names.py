@@ -61,6 +61,8 @@ _TASK_ID: Final = Field("taskId")
 
 TRANSLATIONS: Final[dict[str, Translation]] = {
     "bash": Translation("Bash", {"timeout": _TIMEOUT}),
+    "job_output": Translation({"job_id": Field("bash_id")}),
+    "kill_job": Translation({"job_id": Field("shell_id")}),
     "read_file": Translation("Read", {"path": _PATH, "offset": _OFFSET}),
     "write_file": Translation("Write", {"path": _PATH}),
     "edit_file": Translation(

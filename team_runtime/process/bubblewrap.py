@@ -42,6 +42,10 @@ class Bubblewrap:
     def complete(self) -> bool:
         return self.limiter is not None and _filter() is not None
 
+    @property
+    def limits_memory(self) -> bool:
+        return self.limiter is not None
+
     def confine(self, command: Command, policy: Confinement) -> Command:
         argv = [self.program, *_NAMESPACES]
         if self.forbids_namespaces:

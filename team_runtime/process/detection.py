@@ -35,7 +35,7 @@ def detect(setting: Setting, environment: Mapping[str, str]) -> Sandbox:
     own rights are left, `auto` then runs commands with them, `off` always does.
     """
     if setting == OFF:
-        return NoSandbox()
+        return NoSandbox(_limiter(environment.get("PATH", "")))
     found, why_not = _best(environment.get("PATH", os.defpath))
     if setting == REQUIRED and isinstance(found, NoSandbox):
         raise SandboxMissing(why_not, remedy())
@@ -60,7 +60,7 @@ def _best(path: str) -> tuple[Sandbox, str]:
         cause = "bubblewrap is not installed"
     else:
         for forbids in (True, False):
-            bubblewrap = Bubblewrap(program, forbids, shutil.which("prlimit", path=path))
+            bubblewrap = Bubblewrap(program, forbids, _limiter(path))
             cause = _fault(bubblewrap, path)
             if not cause:
                 return bubblewrap, ""
@@ -69,7 +69,11 @@ def _best(path: str) -> tuple[Sandbox, str]:
         landlock = Landlock(found)
         if not _fault(landlock, path):
             return landlock, cause
-    return NoSandbox(), cause
+    return NoSandbox(_limiter(path)), cause
+
+
+def _limiter(path: str) -> str | None:
+    return shutil.which("prlimit", path=path)
 
 
 def _fault(sandbox: Sandbox, path: str) -> str:

@@ -57,6 +57,10 @@ class Landlock:
     layer: str = "landlock"
     complete: bool = False
 
+    @property
+    def limits_memory(self) -> bool:
+        return True
+
     def confine(self, command: Command, policy: Confinement) -> Command:
         temporary = policy.temporary
         if temporary is not None:

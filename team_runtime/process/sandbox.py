@@ -105,6 +105,11 @@ class Sandbox(Protocol):
         """Whether it holds everything that a `Confinement` says."""
         ...
 
+    @property
+    def limits_memory(self) -> bool:
+        """Whether it can set a limit on the memory of processes."""
+        ...
+
     def confine(self, command: Command, policy: Confinement) -> Command:
         """The same command, kept to `policy`. Nothing is started.
 
@@ -117,14 +122,24 @@ class Sandbox(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class NoSandbox:
-    """Commands run with the user's own rights."""
+    """Commands run with the user's own rights; only their memory is limited, when asked for."""
 
-    layer = "none"
-    complete = False
+    limiter: str | None = None
+    """The program that sets limits, if there is one."""
+    layer: str = "none"
+    complete: bool = False
+
+    @property
+    def limits_memory(self) -> bool:
+        return self.limiter is not None
 
     def confine(self, command: Command, policy: Confinement) -> Command:
-        return command
+        memory = policy.limits.given().get("as")
+        if memory is None or self.limiter is None:
+            return command
+        return replace(command, argv=[self.limiter, f"--as={memory}", "--", *command.argv])
 
     def describe(self) -> str:
         return "none: commands run with your own rights"

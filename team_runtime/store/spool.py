@@ -23,9 +23,13 @@ _NAME: Final = re.compile(r"(\d{15})\.out")
 class Spool:
     """Writes one program's output. Writing never fails: what the disk does not take is dropped."""
 
-    def __init__(self, folder: Path, limit: int) -> None:
-        """`folder` is there and empty; `limit` is in bytes."""
+    def __init__(
+        self, folder: Path, limit: int, clean: Callable[[bytes], bytes] = lambda data: data
+    ) -> None:
+        """`folder` is there and empty; `limit` is in bytes. `clean` takes out what must not be
+        recorded."""
         self._folder = folder
+        self._clean = clean
         self._part_limit = max(1, limit // PARTS)
         self._parts: list[Path] = []
         self._descriptor: int | None = None
@@ -39,7 +43,7 @@ class Spool:
         return self.size >= self._part_limit * (PARTS // 2)
 
     def write(self, data: bytes) -> None:
-        view = memoryview(data)
+        view = memoryview(self._clean(data))
         while view:
             taken = self._write_part(view)
             if not taken:

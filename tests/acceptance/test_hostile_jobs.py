@@ -11,10 +11,11 @@ import pytest
 from team_runtime.daemons.jobs import JobLimits
 from team_runtime.process.sandbox import NoSandbox
 from team_runtime.tools.base import Moved
-from tests.support.confined import bubblewrap
+from tests.support.confined import bubblewrap, landlock
 from tests.support.yard import Yard, opened
 
 CAP = 80_000
+CONFINED = {"bubblewrap": bubblewrap, "landlock": landlock}
 DAEMON = (
     "python3 -c 'import os,time\nif os.fork(): os._exit(0)\n"
     "os.setsid()\nif os.fork(): os._exit(0)\n"
@@ -77,11 +78,13 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=["off", pytest.param("bubblewrap", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module", params=["off", *(pytest.param(n, marks=pytest.mark.slow) for n in CONFINED)]
+)
 def yard(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Yard]:
-    sandbox = NoSandbox() if request.param == "off" else bubblewrap()
+    sandbox = CONFINED[request.param]() if request.param in CONFINED else NoSandbox()
     limits = JobLimits(output_bytes=CAP)
     with opened(tmp_path_factory.mktemp("yard"), sandbox, limits) as yard:
         yield yard

@@ -7,13 +7,16 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from team_runtime.daemons.job_records import Job
+from team_runtime.daemons.jobs import JobLimits
+from team_runtime.errors import InputError
 from team_runtime.guard.hook_config import PythonHook
 from team_runtime.types import Block
-from tests.support.api import Seen
+from tests.support.api import Seen, team_environment
 from tests.support.cli import team_here
 from tests.support.scripted_team import (
     Ran,
@@ -29,6 +32,7 @@ from tests.support.scripted_team import (
 )
 
 ENDED = until("job_ended")
+KEY = "canary-" + "4711" * 4
 NOTIFICATION = re.compile(r"<task_notification ([^>]*)>(.*?)</task_notification>", re.DOTALL)
 
 
@@ -269,6 +273,59 @@ def test_a_job_that_takes_too_long_is_ended(root: Path) -> None:
         "`sleep 60` was ended: it took longer than 0",
         "`sleep 60` was ended: it took longer than 0",
     ]
+
+
+def test_the_lead_is_asked_once_about_a_job_that_goes_on_and_on(root: Path) -> None:
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [job("sleep 60; : development server")]
+        yield "Waiting."
+        assert "Nothing else is left to wait for but this" in seen.text
+        assert ": development server" in seen.text
+        yield "I let it run."
+        yield "Done."
+
+    with patch("team_runtime.app.run.job_limits", lambda s: JobLimits(long_seconds=0.2, seconds=1)):
+        ran = run(root, lead)
+    assert ran.turns("lead") == 3
+    assert ran.result.exit_code == 0
+
+
+def test_no_key_is_kept_in_a_jobs_output(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "key").write_text(KEY)
+    environ = {**team_environment(root.parent), "OTHER_API_KEY": KEY}
+    monkeypatch.setattr("tests.support.scripted_team.team_environment", lambda home: environ)
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [job("cat key")]
+        yield "Waiting."
+        yield "Done."
+
+    ran = run(root, lead)
+    assert "[secret]" in told(ran)[0][1]
+    kept = [p.read_bytes() for p in (root / ".team").rglob("*") if p.is_file()]
+    assert not any(KEY.encode() in data for data in kept)
+
+
+@pytest.mark.parametrize("sandbox", ["off", "auto"])
+def test_memory_is_limited_when_asked_for(root: Path, sandbox: str) -> None:
+    eats = "python3 -c 'x = bytearray(2 ** 29); print(len(x))'"
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [job(eats), call("bash", command=eats)]
+        assert "MemoryError" in seen.text
+        yield "Waiting."
+        yield "Done."
+
+    ran = run(root, lead, sandbox=sandbox, command_memory=2**28)
+    assert "MemoryError" in told(ran)[0][1]
+
+
+def test_a_memory_limit_that_nothing_can_hold_is_an_error(root: Path) -> None:
+    with (
+        patch("team_runtime.process.detection._limiter", lambda path: None),
+        pytest.raises(InputError, match="prlimit is not there"),
+    ):
+        run(root, lambda seen: iter(()), command_memory=2**28)
 
 
 def test_a_time_limit_ends_jobs_and_the_resumed_agent_is_told_once(root: Path) -> None:

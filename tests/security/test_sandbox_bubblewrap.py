@@ -147,6 +147,7 @@ class AsNobody:
     """The sandbox as a normal user starts it; root lays down its rights first."""
 
     layer = "bubblewrap"
+    limits_memory = True
     complete = True
 
     def __init__(self, sandbox: Sandbox) -> None:
