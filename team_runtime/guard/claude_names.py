@@ -53,7 +53,7 @@ _OFFSET: Final = Field(
 """We count the lines to skip; Claude Code names the first line to read."""
 _TIMEOUT: Final = Field(
     "timeout",
-    there=lambda seconds, root: round(_scaled(seconds, 1000)),
+    there=lambda seconds, root: seconds if seconds is None else round(_scaled(seconds, 1000)),
     back=lambda milliseconds: _scaled(milliseconds, 0.001),
     note="milliseconds",
 )
@@ -61,8 +61,8 @@ _TASK_ID: Final = Field("taskId")
 
 TRANSLATIONS: Final[dict[str, Translation]] = {
     "bash": Translation("Bash", {"timeout": _TIMEOUT}),
-    "job_output": Translation({"job_id": Field("bash_id")}),
-    "kill_job": Translation({"job_id": Field("shell_id")}),
+    "job_output": Translation("BashOutput", {"job_id": Field("bash_id")}),
+    "kill_job": Translation("KillShell", {"job_id": Field("shell_id")}),
     "read_file": Translation("Read", {"path": _PATH, "offset": _OFFSET}),
     "write_file": Translation("Write", {"path": _PATH}),
     "edit_file": Translation(
@@ -85,8 +85,8 @@ TRANSLATIONS: Final[dict[str, Translation]] = {
 }
 
 ABSENT: Final = frozenset({
-    "Agent", "AskUserQuestion", "BashOutput",
-    "EnterPlanMode", "EnterWorktree", "ExitWorktree", "KillShell", "LS", "LSP", "Monitor",
+    "Agent", "AskUserQuestion",
+    "EnterPlanMode", "EnterWorktree", "ExitWorktree", "LS", "LSP", "Monitor",
     "MultiEdit", "NotebookEdit", "NotebookRead", "Skill", "SlashCommand", "TaskOutput", "TaskStop",
     "TeamCreate", "TeamDelete", "ToolSearch", "WebFetch", "WebSearch",
 })  # fmt: skip
