@@ -13,7 +13,11 @@ from typing import Any, Final
 from team_runtime.errors import InputError
 from team_runtime.types import Json
 
-_ELEMENT: Final = re.compile(r"<team_message((?: [a-z_]+=\"[^\"]*\")*)>", re.ASCII)
+_ELEMENT: Final = re.compile(
+    r"<(team_message|task_notification)((?: [a-z_]+=\"[^\"]*\")*)>", re.ASCII
+)
+_TYPES: Final = {"task_notification": "notification"}
+"""The type of what says it by its element."""
 _ATTRIBUTE: Final = re.compile(r" ([a-z_]+)=\"([^\"]*)\"", re.ASCII)
 _BOOLEAN: Final = "tag:yaml.org,2002:bool"
 _SURPRISES: Final = {_BOOLEAN, "tag:yaml.org,2002:timestamp"}
@@ -60,10 +64,11 @@ class Script:
 
 def arrivals(text: str) -> list[dict[str, str]]:
     """The attributes of the messages that were injected in `text`, in order."""
-    return [
-        {name: unescape(value) for name, value in _ATTRIBUTE.findall(attributes)}
-        for attributes in _ELEMENT.findall(text)
-    ]
+    found = []
+    for element, attributes in _ELEMENT.findall(text):
+        given = {name: unescape(value) for name, value in _ATTRIBUTE.findall(attributes)}
+        found.append({"type": _TYPES[element], **given} if element in _TYPES else given)
+    return found
 
 
 def read_playbook(path: Path) -> dict[str, Script]:

@@ -53,6 +53,20 @@ def test_the_board_only(tmp_path: Path, environ: dict[str, str]) -> None:
     assert shown.count(" completed ") == 3
 
 
+def test_a_build_in_the_background(root: Path) -> None:
+    model = f"scripted:{EXAMPLES / 'watch_the_build.yaml'}"
+    allowed = ("--allow", "Bash(python3 build.py)", "--allow", "land_worktree")
+    ran = team_here(root, "run", "Keep the build green.", "--model", model, *allowed)
+    assert (ran.code, ran.out) == (0, "The build is green and has landed.\n"), ran.err
+    jobs = team_here(root, "jobs", "list", "--json").json
+    assert [(job["status"], job["agent"]) for job in jobs] == [
+        ("failed", "builder"),
+        ("completed", "builder"),
+    ]
+    assert "ready is missing" in team_here(root, "jobs", "output", "job_1").out
+    assert "ready" in git(root, "ls-tree", "--name-only", "main")
+
+
 def test_a_playbook_in_yaml(root: Path) -> None:
     model = f"scripted:{EXAMPLES / 'my_playbook.yaml'}"
     ran = team_here(root, "run", "Write it.", "--model", model, "--allow", "land_worktree")
