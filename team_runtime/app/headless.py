@@ -12,7 +12,6 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from team_runtime.app.run import RunRequest, run_team_in
@@ -83,8 +82,10 @@ class Headless:
         return self.parts.workspace.events.emit
 
     def _listen(self) -> None:
-        """Anew after each run, which has its own ear for signals and leaves none behind."""
+        """Anew after each run, which has its own ear for signals and leaves none behind. The end of
+        a terminal is no end of a daemon."""
         if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
             for number in SIGNALS:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     signal.signal(number, lambda *_: self.stop())
@@ -105,9 +106,8 @@ class Headless:
         return False
 
     def _decided(self, entry: Entry) -> Entry | None:
-        """The entry with a session's schedule left to its run, and one without a session decided
-        here; `None` when nothing of it fires."""
-        if entry.schedule.session is not None or entry.history.open:
+        """The entry with what fires of it recorded; `None` when nothing does."""
+        if entry.history.open:
             return entry
         schedules, id = self.parts.workspace.schedules, entry.schedule.id
         return schedules.get(id) if schedules.decide(id, self._store.clock.now()) else None
@@ -115,18 +115,16 @@ class Headless:
     def _session(self, entry: Entry) -> str | None:
         """The session to wake: the schedule's own, or that of its open firing, made where needed.
         `None` when it could not be made; the firing has failed then."""
-        if entry.schedule.session is not None:
-            return entry.schedule.session
-        firing = entry.history.open[0]
-        if firing.session is not None:
-            return firing.session
+        schedules, open_ = self.parts.workspace.schedules, entry.history.open
+        session = entry.schedule.session or open_[0].session or self.parts.session
         try:
-            session = self.parts.session or self._new_session(entry)
+            session = session or self._new_session(entry)
         except TeamError as error:
             self._give_up(entry, str(error))
             return None
-        for each in entry.history.open:
-            self.parts.workspace.schedules.assign(entry.schedule.id, each.slot, session)
+        for firing in open_:
+            if firing.session is None:
+                schedules.assign(entry.schedule.id, firing.slot, session)
         return session
 
     def _new_session(self, entry: Entry) -> str:
@@ -162,22 +160,14 @@ class Headless:
             return
         if result.ending.interrupted:
             self.stop()
-        elif result.ending.error is not None:
-            self._give_up(entry, str(result.ending.error))
         else:
-            before = {firing.slot for firing in entry.history.open}
-            self._fail(entry, before.__contains__, "its run ended without it")
+            self._give_up(entry, str(result.ending.error or "its run ended without it"))
 
     def _give_up(self, entry: Entry, why: str) -> None:
-        """All that is due has failed, so that it is not tried for ever."""
+        """What the run did not deal with has failed, so that it is not tried for ever."""
         schedules, id = self.parts.workspace.schedules, entry.schedule.id
-        schedules.decide(id, self._store.clock.now())
-        self._fail(entry, lambda slot: True, why)
-
-    def _fail(self, entry: Entry, chosen: Callable[[datetime], bool], why: str) -> None:
-        """The chosen slots have failed, as far as they are open."""
-        schedules, id = self.parts.workspace.schedules, entry.schedule.id
+        slots = {firing.slot for firing in entry.history.open}
         with suppress(InputError):  # removed meanwhile
             for firing in schedules.get(id).history.open:
-                if chosen(firing.slot):
+                if firing.slot in slots:
                     schedules.failed(id, firing.slot, why, backs_off=True)

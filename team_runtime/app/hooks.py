@@ -128,7 +128,9 @@ def begin(hooks: Hooks, start: Start, is_new: bool) -> Start:
         raise HookRefused(event=SESSION_START, reason=opened.halt)
     context = shown(SESSION_START, opened.context)
     if is_new:
-        start = replace(start, request=_submitted(hooks, start.request, context))
+        # A session that a schedule began has no request: its prompt comes as a message.
+        asked = _submitted(hooks, start.request, context) if start.request else context
+        start = replace(start, request=asked)
         context = ""
     if start.further:
         start = replace(start, further=_submitted(hooks, start.further, context))

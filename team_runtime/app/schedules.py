@@ -11,6 +11,7 @@ from team_runtime.daemons.schedule_store import Entry
 from team_runtime.daemons.schedule_tools import Scheduling
 from team_runtime.daemons.supervisor import Supervisor
 from team_runtime.daemons.when import local_zone
+from team_runtime.team.planning import LEAD
 from team_runtime.team.team import Team
 
 AHEAD: Final = timedelta(hours=1)
@@ -33,15 +34,25 @@ def add_cron(
 ) -> None:
     """Let the run fire the schedules of its session. `ends` is when its time limit is reached;
     `waits` says whether it waits for slots that are still to come."""
-    clock = workspace.store.clock
+    clock, told = workspace.store.clock, set[str]()
+
+    def is_open() -> bool:
+        return LEAD in team.names() and not team.stopping
 
     def waits_for(entry: Entry) -> bool:
-        if not waits or entry.next is None:
+        schedule = entry.schedule
+        if entry.next is None or not (entry.is_due(clock.now()) or (waits and comes(entry))):
             return False
-        due = entry.next + entry.schedule.delay
-        if ends is not None:
-            return due < ends
-        return not entry.schedule.repeats and due <= clock.now() + AHEAD
+        if schedule.id not in told:
+            told.add(schedule.id)
+            text = f"waiting for {schedule.id}, due {schedule.shown(entry.next)}"
+            workspace.events.emit("notice", text=text)
+        return True
+
+    def comes(entry: Entry) -> bool:
+        """Whether it is due before the run's end, or soon when there is none."""
+        limit = ends or clock.now() + AHEAD
+        return entry.is_due(limit) and (ends is not None or not entry.schedule.repeats)
 
     cron = Cron(
         Surroundings(
@@ -53,6 +64,7 @@ def add_cron(
             emit=workspace.events.emit,
             readers=team.names,
             ready=team.ready.wait,
+            is_open=is_open,
             waits_for=waits_for,
         )
     )

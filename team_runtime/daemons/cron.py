@@ -45,6 +45,8 @@ class Surroundings:
     """Names of the agents that read their mail."""
     ready: Callable[[], Any]
     """A coroutine function that returns when the agents can be written to."""
+    is_open: Callable[[], bool]
+    """Whether the agents still take on something new."""
     waits_for: Callable[[Entry], bool]
     """Whether the run shall wait for the next slot of a schedule."""
 
@@ -55,8 +57,10 @@ class Cron:
 
     parts: Surroundings
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _sent: dict[str, _Key] = field(default_factory=dict)
-    """The open firings that this run knows to be sent, by message id."""
+    _known: dict[str, _Key] = field(default_factory=dict)
+    """The firings of this run, by the ids of their messages."""
+    _sent: set[str] = field(default_factory=set)
+    """Ids of the messages that were sent."""
     _working: defaultdict[str, dict[_Key, str]] = field(default_factory=lambda: defaultdict(dict))
     """What each agent has been given and is working on, with why it failed; empty if not."""
 
@@ -75,7 +79,10 @@ class Cron:
                 self._take_up(entry, firing)
 
     def tick(self) -> None:
-        """Decide about what is due, and send what is recorded."""
+        """Decide about what is due, and send what is recorded. Nothing is begun at the end of a
+        run: that is left to whoever goes on with the session."""
+        if not self.parts.is_open():
+            return
         now = self.parts.clock.now()
         due = [e for e in self._entries() if self._decides(e) and e.is_due(now)]
         for entry in due:
@@ -118,42 +125,52 @@ class Cron:
         return [f for f in entry.history.open if f.session == self.parts.session]
 
     def _take_up(self, entry: Entry, firing: Firing) -> None:
-        schedule, key = entry.schedule, (entry.schedule.id, firing.slot)
+        """All mail of an earlier process is in the conversations by now, so what is not there was
+        never sent."""
+        agent, key = entry.schedule.to, (entry.schedule.id, firing.slot)
         id = message_id(*key)
-        transcript = self.parts.sessions.transcript(self.parts.session, schedule.to)
-        entries = transcript.entries()
-        if not any(id in line["mail"] for line in entries if line["kind"] == "user"):
-            return
-        if _has_ended(entries):
-            self.parts.schedules.acknowledged(*key)
+        with self._lock:
+            self._known[id] = key
+        if not any(id in line.get("mail", ()) for line in self._transcript(agent)):
             return
         with self._lock:
-            self._sent[id] = key
-            self._working[schedule.to][key] = ""
+            self._sent.add(id)
+            self._working[agent].setdefault(key, "")
         if firing.state != DELIVERED:
             self.parts.schedules.delivered(*key)
+        # Read again: the agent may have ended its turn before we listened to it.
+        if _has_ended(self._transcript(agent)):
+            with self._lock:
+                is_ours = self._working[agent].pop(key, None) is not None
+            if is_ours:
+                self.parts.schedules.acknowledged(*key)
+
+    def _transcript(self, agent: str) -> list[dict[str, Any]]:
+        return self.parts.sessions.transcript(self.parts.session, agent).entries()
 
     def _deliver(self, entry: Entry, firing: Firing) -> None:
         schedule, key = entry.schedule, (entry.schedule.id, firing.slot)
-        if schedule.to not in self.parts.readers():
-            note = f"{schedule.to} is not there; nothing was sent"
-            self.parts.schedules.failed(*key, note, backs_off=False)
-            return
         id = message_id(*key)
+        if id in self._sent:
+            return
+        if schedule.to not in self.parts.readers():
+            if self.parts.is_open():
+                note = f"{schedule.to} is not there; nothing was sent"
+                self.parts.schedules.failed(*key, note, backs_off=False)
+            return
         with self._lock:
-            if id in self._sent:
-                return
-            self._sent[id] = key
+            self._known[id] = key
         attributes = {
             SCHEDULE: schedule.id,
             "slot": schedule.shown(firing.slot),
             "session": self.parts.session,
         }
         self.parts.bus.send(NAME, schedule.to, schedule.prompt, NOTIFICATION, attributes, id)
+        self._sent.add(id)
 
     def _entered(self, agent: str, id: str) -> None:
         with self._lock:
-            key = self._sent.get(id)
+            key = self._known.get(id)
             if key is not None:
                 self._working[agent][key] = ""
         if key is not None:

@@ -180,11 +180,11 @@ def _chosen(
     on_time = rest[len(missed) :]
     if schedule.misfire == ALL:
         fire = [*missed[-CATCH_UP:], *on_time]
-    elif schedule.misfire == ONCE:
-        fire = on_time or missed[-1:]
+    elif schedule.misfire == ONCE and missed:
+        fire = rest[-1:]
     else:
         fire = on_time
-    late = [slot for slot in missed if slot not in fire]
+    late = [slot for slot in rest if slot not in fire]
     reasons = {
         f"paused after {history.failures} failures in a row": paused,
         f"nothing ran at that time, and missed ones are caught up by {schedule.misfire!r}": late,

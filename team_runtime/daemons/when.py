@@ -30,7 +30,8 @@ NICKNAMES: Final = {
 _UNITS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 _IN: Final = re.compile(rf"in\s+(\d{{1,9}})\s+({'|'.join(_UNITS)})s?", re.IGNORECASE)
 _AT: Final = re.compile(r"at\s+(\S+(?:\s+\S+)?)", re.IGNORECASE)
-_LONGEST: Final = timedelta(days=3660)
+_LONGEST: Final = 3660 * 86400
+"""Seconds: ten years."""
 _HOURS: Final = re.compile(r"\*(?:/0*(\d+))?")
 _FORMS: Final = (
     "use five cron fields such as '30 9 * * mon-fri', @hourly, @daily, @weekly, @monthly, @yearly, "
@@ -124,7 +125,7 @@ def local_zone(environ: Mapping[str, str], localtime: Path = Path("/etc/localtim
 
 
 def _in(text: str, seconds: int, now: datetime) -> Once:
-    if not timedelta() < timedelta(seconds=seconds) <= _LONGEST:
+    if not 0 < seconds <= _LONGEST:
         _refuse(text, "the time must be more than nothing and at most ten years")
     # A slot has whole seconds, and nobody is to be woken too early.
     begun = timedelta(seconds=1 if now.microsecond else 0, microseconds=-now.microsecond)
