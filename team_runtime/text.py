@@ -21,8 +21,6 @@ SECRET: Final = "[secret]"
 """Stands for a secret that was taken out."""
 _UNSEEN: Final = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"}
 """Categories of characters that do not show, or show as a blank that is none."""
-_FILLERS: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters and marks that do not show."""
 _BLANKS: Final = re.compile(r"(?<=[^ \t\n])[ \t]{20,}")
 
 
@@ -66,8 +64,8 @@ def escaped(text: str) -> str:
 def _named(character: str) -> str:
     if character in " \t\n" or (character.isascii() and character.isprintable()):
         return character
-    variation = "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
-    if unicodedata.category(character) in _UNSEEN or character in _FILLERS or variation:
+    unseen = _CONTROL.match(character) or character in "\ufe0e\ufe0f"
+    if unseen or unicodedata.category(character) in _UNSEEN:
         return f"<U+{ord(character):04X}>"
     return character
 

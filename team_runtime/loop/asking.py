@@ -26,6 +26,8 @@ class Checked:
     questions: Sequence[Question]
     """What the rules were asked; empty when something else had decided before."""
     decision: Decision
+    lacks_person: bool = False
+    """Whether it was refused because no person answered."""
 
     @property
     def subject(self) -> Subject:
@@ -42,11 +44,15 @@ class Checked:
         """The same, after somebody said yes."""
         return replace(self, decision=replace(self.decision, verdict=Verdict.ALLOW))
 
-    def denied(self, why: str, origin: str | None = None) -> Checked:
+    def denied(self, why: str, *, by_hook: bool = False, lacks_person: bool = False) -> Checked:
         """The same, after somebody said no, or nobody said anything; `why` ends a sentence."""
-        reason = f"{self.decision.reason}, and {why}"
-        decision = replace(self.decision, verdict=Verdict.DENY, reason=reason)
-        return replace(self, decision=replace(decision, origin=origin or decision.origin))
+        decision = replace(
+            self.decision,
+            verdict=Verdict.DENY,
+            reason=f"{self.decision.reason}, and {why}",
+            origin="hook" if by_hook else self.decision.origin,
+        )
+        return replace(self, decision=decision, lacks_person=lacks_person)
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ class Answer:
     allowed: bool
     why: str = ""
     """How it came to be no, as the end of a sentence."""
+    lacks_person: bool = False
+    """Whether it is no because no person answered."""
 
 
 Ask: TypeAlias = Callable[[Checked], Answer]
@@ -64,4 +72,4 @@ Ask: TypeAlias = Callable[[Checked], Answer]
 
 def ask_nobody(checked: Checked) -> Answer:
     """Where no person can be asked, the answer is no."""
-    return Answer(False, NOBODY)
+    return Answer(False, NOBODY, lacks_person=True)

@@ -28,7 +28,7 @@ from team_runtime.guard.base import (
 )
 from team_runtime.guard.hook_events import PRE_TOOL_USE
 from team_runtime.guard.hooks import Outcome, weighed
-from team_runtime.loop.asking import NOBODY, Ask, Checked
+from team_runtime.loop.asking import Ask, Checked
 from team_runtime.loop.hooked import AgentHooks, with_context
 from team_runtime.models.base import INVALID_JSON
 from team_runtime.store.beneath import Beneath, May, OutsideRoot, is_protected, relative
@@ -169,7 +169,7 @@ class Dispatch:
             checked.call, checked.place, checked.decision.reason
         )
         if outcome.blocked:
-            return checked.denied(f"a hook said no: {outcome.reason}", "hook"), told
+            return checked.denied(f"a hook said no: {outcome.reason}", by_hook=True), told
         if outcome.changed or outcome.removed:
             input = _validated(checked.tool, call.input)
             changed = self._check(checked.tool, call, input, told)
@@ -178,7 +178,7 @@ class Dispatch:
         if outcome.verdict is not Verdict.ALLOW:
             answer = self.ask(checked)
             if not answer.allowed:
-                return checked.denied(answer.why), told
+                return checked.denied(answer.why, lacks_person=answer.lacks_person), told
         return self._still(checked, told), told
 
     def _still(self, checked: Checked, told: Outcome) -> Checked:
@@ -193,8 +193,8 @@ class Dispatch:
 
     def _refused(self, checked: Checked) -> ToolResult:
         decision, call = checked.decision, checked.call
-        lacked = decision.reason.endswith(NOBODY)
-        self._denied(call, decision.rule or decision.origin, decision.reason, lacked)
+        rule = decision.rule or decision.origin
+        self._denied(call, rule, decision.reason, checked.lacks_person)
         if decision.origin == PLAN_GATE:
             return _error(call, f"Refused: {decision.reason} The call did not run.")
         return _error(call, f"Permission denied: {decision.reason}. The call did not run. {_GO_ON}")

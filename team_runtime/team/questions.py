@@ -33,6 +33,7 @@ from team_runtime.team.team import Team
 
 POLL_SECONDS: Final = 1.0
 """The floor under the hints that an answer has come."""
+LAPSED: Final = "nobody answered in time"
 
 
 @dataclass
@@ -89,7 +90,7 @@ class Questions:
             self._refused.add(key)
         if not is_known:
             self.approvals.record_refusal(asker, checked.subject, checked.cause, NOBODY)
-        return Answer(False, NOBODY)
+        return Answer(False, NOBODY, lacks_person=True)
 
     def _asked(
         self, team: Team, member: Member, asker: Asker, checked: Checked, seconds: float
@@ -127,7 +128,7 @@ class Questions:
         while (now := self.approvals.get(asked.id)).status == WAITING:
             left = (asked.due - self.clock.now()).total_seconds()
             if left <= 0:
-                return self.approvals.end(asked.id, EXPIRED, "nobody answered in time")
+                return self.approvals.end(asked.id, EXPIRED, LAPSED)
             if member.stop_reason is not None:
                 return self.approvals.end(asked.id, WITHDRAWN, member.stop_reason)
             member.crossing.wait(bell.wait, min(left, POLL_SECONDS))
@@ -159,5 +160,5 @@ def _answer(done: Approval) -> Answer:
     if done.status == DENIED:
         return Answer(False, f"a person said no{note}")
     if done.status == EXPIRED:
-        return Answer(False, "nobody answered in time")
+        return Answer(False, LAPSED, lacks_person=True)
     return Answer(False, f"the question was withdrawn{note}")

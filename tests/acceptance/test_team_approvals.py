@@ -88,7 +88,7 @@ def test_a_denied_call_does_not_run_and_its_agent_is_told(root: Path) -> None:
     assert not (root / "made").exists()
     told = "no rule allows this command, and a person said no: use make. The call did not run."
     assert told in ran.shown("lead")
-    (denied,) = ran.of("permission_denied", "lead")
+    (denied,) = ran.of("permission_denied", "lead", nobody=False)
     assert "use make" in denied["reason"]
 
 
@@ -100,6 +100,7 @@ def test_after_the_deadline_the_answer_is_no(root: Path) -> None:
     assert (approval.status, approval.answered_by) == ("expired", "runtime")
     (answered,) = ran.of("approval_answered")
     assert answered["decision"] == "expired"
+    assert len(ran.of("permission_denied", nobody=True)) == 1
 
 
 def test_a_headless_run_refuses_at_once_and_records_what_it_refused(root: Path) -> None:
@@ -113,6 +114,7 @@ def test_a_headless_run_refuses_at_once_and_records_what_it_refused(root: Path) 
     ran = run_team(root, {"lead": twice})
     assert ran.result.exit_code == 0
     assert ran.shown("lead").count("nobody was there to answer") == 2
+    assert len(ran.of("permission_denied", nobody=True)) == 2
     assert ran.of("approval_asked") == []
     (approval,) = ran.workspace.approvals.list()
     assert (approval.status, approval.answered_by) == ("denied", "runtime")
@@ -180,6 +182,40 @@ def test_a_deny_rule_and_a_lost_place_beat_an_answer(root: Path) -> None:
     assert "what it is about was changed before the answer came" in ran.shown("lead")
     assert (root / "other.txt").read_text() == "untouched\n"
     assert (root / "notes.txt").read_text() == "as committed\n"
+
+
+def test_a_plan_that_is_demanded_meanwhile_beats_an_answer(root: Path) -> None:
+    """anthropics/claude-code#27265: an approval never opens the plan gate."""
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [call("create_task", subject="Make it"), spawn("anna", task_id="task_1")]
+        yield until("approval_asked", "anna")
+        yield [call("request_plan", teammate="anna", task="Say how.")]
+        yield lambda: outside(root).approvals.answer("approval_1", True)
+        yield until("permission_denied", "anna", rule="plan gate")
+        yield lambda: os.kill(os.getpid(), signal.SIGINT)
+        yield "Done."
+
+    ran = run_team(root, {"lead": lead, "anna": touching}, sandbox="off", **WAIT)
+    assert ran.of("tool_started", "anna") == []
+    assert not (root / "made").exists()
+
+
+def test_a_task_that_is_taken_away_meanwhile_beats_an_answer(root: Path) -> None:
+    def take_away(approval: str) -> None:
+        outside(root).board.release_by_force("task_1", "a test")
+        outside(root).approvals.answer(approval, True)
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        yield [call("bash", command=TOUCH)]
+        assert "no longer holds task_1" in seen.text
+        assert "did not run" in seen.text
+        yield lambda: os.kill(os.getpid(), signal.SIGINT)
+        yield "Done."
+
+    scripts = {"lead": with_anna, "anna": anna}
+    run_team(root, scripts, sandbox="off", also=on_question(take_away), **WAIT)
+    assert not (root / "made").exists()
 
 
 @pytest.mark.parametrize("signals", [1, 2])
