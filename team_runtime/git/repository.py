@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from team_runtime.errors import CommandFailed, InputError, NotARepository
+from team_runtime.git.drivers import drivers, without
 from team_runtime.git.run import Git, Tree, split
 from team_runtime.git.status import Status, read_status
 from team_runtime.process.base import Runner
@@ -51,6 +52,8 @@ class Repository:
     git: Git
     tree: Tree
     """The user's own checkout."""
+    foreign: tuple[str, ...] = ()
+    """The repository's own settings of programs for the content of files; none of them is run."""
 
     @classmethod
     def open(cls, workspace: Path, git: Git) -> Repository:
@@ -63,7 +66,9 @@ class Repository:
         root = Path(_ask(git, workspace, "--show-toplevel"))
         git_dir = Path(_ask(git, workspace, "--absolute-git-dir"))
         common = Path(_ask(git, workspace, "--path-format=absolute", "--git-common-dir"))
-        repository = cls(git, Tree(root, git_dir, common))
+        foreign = drivers(git, workspace)
+        git = replace(git, settings=without(foreign))
+        repository = cls(git, Tree(root, git_dir, common), foreign)
         if repository.tip("HEAD") is None:
             branch = repository.head_branch() or "HEAD"
             hint = "Make the first commit: git add -A && git commit -m Start"

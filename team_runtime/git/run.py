@@ -79,6 +79,8 @@ class Git:
     env: Mapping[str, str] = field(repr=False)
     """The environment git gets, scrubbed by the caller; ours is added."""
     program: str = "git"
+    settings: tuple[str, ...] = ()
+    """Further ones for every call, as `key=value`."""
 
     def run(
         self,
@@ -96,7 +98,7 @@ class Git:
         place, named = (
             (tree.work_tree, tree.environment()) if isinstance(tree, Tree) else (tree, {})
         )
-        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+        settings = [p for setting in (*_SETTINGS, *self.settings) for p in ("-c", setting)]
         command = Command(
             argv=[self.program, *settings, *arguments],
             cwd=place,

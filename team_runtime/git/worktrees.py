@@ -12,7 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from team_runtime.errors import CommandFailed, LandingConflict, TeamError, WorktreeRefused
+from team_runtime.errors import (
+    CommandFailed,
+    LandingConflict,
+    RefusedError,
+    TeamError,
+    WorktreeRefused,
+)
 from team_runtime.events import Emit, no_events
 from team_runtime.git.commits import (
     commit_tree,
@@ -32,6 +38,7 @@ from team_runtime.git.run import name_all, split
 from team_runtime.git.status import Status, read_status
 from team_runtime.process.base import Runner
 from team_runtime.store.files import Store
+from team_runtime.text import one_line
 
 __all__ = ["Losses", "Removal", "Rescued", "Worktree", "Worktrees"]
 
@@ -66,8 +73,10 @@ class Worktrees:
         """Make the worktree `name` with its branch, from `start` (default: the tip of the branch
         that is checked out, on which it will land; `onto` names another).
 
-        Raises `NameInvalid`, or `WorktreeRefused` when anything of that name is there already.
+        Raises `NameInvalid`, `WorktreeRefused` when anything of that name is there already, or
+        `RefusedError` where files would be stored otherwise than the repository's settings say.
         """
+        self._check_drivers()
         with self.lock():
             worktree = self._creation.create(name, task_id, start, onto)
         self._emit(
@@ -78,6 +87,16 @@ class Worktrees:
             target=worktree.target,
         )
         return worktree
+
+    def _check_drivers(self) -> None:
+        if self.repository.foreign:
+            keys = ", ".join(one_line(key, 60) for key in self.repository.foreign[:5])
+            raise RefusedError(
+                f"{keys}: these settings of the repository itself name programs for git to run on "
+                "the content of files. A team runs none of them, and without them its work could "
+                "be stored wrongly. If you know them, move them to your own settings: git config "
+                "--global KEY VALUE, then git config --unset KEY."
+            )
 
     def get(self, name: str) -> Worktree:
         """The worktree `name`. Raises `WorktreeRefused` when there is none."""
