@@ -20,7 +20,7 @@ from team_runtime.types import Json
 
 VERSION: Final = 1
 PERMISSION: Final = "permission"
-"""The kind of question whether a tool call may run. A reader passes over kinds it does not know."""
+"""The kind of question whether a tool call may run."""
 WAITING: Final = "waiting"
 ALLOWED: Final = "allowed"
 DENIED: Final = "denied"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -27,23 +28,13 @@ def list_(shared: Shared, everything: bool) -> None:
     Characters that do not show are named. With --all also what was answered, what lapsed, and what
     was refused because nobody was there.
     """
-    from team_runtime.cli.questions import always_line, details, fate, heading
-
     workspace = shared.workspace
     workspace.approvals.tidy()
     found = workspace.approvals.list() if everything else workspace.approvals.waiting()
     plans = workspace.plans.pending()
-    now = workspace.store.clock.now()
-    lines: list[str] = []
-    for approval in found:
-        lines += [heading(approval), *details(approval, shared.root), fate(approval, now)]
-        if approval.status == WAITING:
-            lines += [always_line(approval), f"  team approvals allow {approval.id}"]
-        lines.append("")
-    for plan in plans:
-        lines += [*_plan_lines(plan), ""]
     answer = [*map(approval_record, found), *map(_plan_record, plans)]
-    shared.answer(answer, lines[:-1] or ["Nothing waits for you."])
+    texts = [*_shown(shared, found), *map(_plan_text, plans)]
+    shared.answer(answer, "\n\n".join(texts).split("\n") if texts else ["Nothing waits for you."])
 
 
 @command.command("allow")
@@ -88,15 +79,29 @@ def _refuse_plan(shared: Shared, given: str) -> None:
         raise InputError(f"{given} is a plan: team plans approve {given} --revision {number}")
 
 
-def _plan_lines(plan: Plan) -> list[str]:
+def _shown(shared: Shared, approvals: Sequence[Approval]) -> Iterator[str]:
+    """Each question in full."""
+    if shared.as_json or not approvals:
+        return
+    from team_runtime.cli.questions import always_line, details, fate, heading
+
+    now = shared.workspace.store.clock.now()
+    for approval in approvals:
+        lines = [heading(approval), *details(approval, shared.root), fate(approval, now)]
+        if approval.status == WAITING:
+            lines += [always_line(approval), f"  team approvals allow {approval.id}"]
+        yield "\n".join(lines)
+
+
+def _plan_text(plan: Plan) -> str:
     task = f" for {plan.task}" if plan.task else ""
     number = plan.current.number
-    return [
-        f"{plan.id}  {plan.agent} submitted revision {number} of its plan{task}",
-        f"  {one_line(plan.current.text)}",
-        f"  team plans show {plan.id}",
-        f"  team plans approve {plan.id} --revision {number}",
-    ]
+    return (
+        f"{plan.id}  {plan.agent} submitted revision {number} of its plan{task}\n"
+        f"  {one_line(plan.current.text)}\n"
+        f"  team plans show {plan.id}\n"
+        f"  team plans approve {plan.id} --revision {number}"
+    )
 
 
 def _plan_record(plan: Plan) -> dict[str, Any]:

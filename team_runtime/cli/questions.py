@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from team_runtime.app.answering import rules_for_always
-from team_runtime.approvals.model import WAITING, Approval
+from team_runtime.approvals.model import WAITING, Approval, Subject
 from team_runtime.errors import RefusedError
-from team_runtime.text import escaped, one_line
+from team_runtime.store.beneath import Beneath, OutsideRoot
+from team_runtime.text import decode, escaped, one_line
 
 _BAR: Final = "  │ "
 """Before each line that is not ours, so that none can be taken for one."""
 _MORE: Final = "  ┆ "
 """The same, where a long line goes on."""
+_LARGEST_DIFF: Final = 200_000
+"""Characters of both versions of a file; larger ones are not compared."""
 _WIDTH: Final = 100
 """Characters after which a line goes on in the next one, before a terminal would do it."""
 
@@ -72,13 +76,37 @@ def _call(approval: Approval) -> list[str]:
     if approval.subject.paths:
         given.pop("path", None)
         lines += [escaped(path) for path in approval.subject.paths]
-    for key, mark in (("old_text", "- "), ("new_text", "+ "), ("content", "+ ")):
+    for key, mark in (("old_text", "- "), ("new_text", "+ ")):
         if isinstance(given.get(key), str):
             lines += _marked(mark, given.pop(key))
+    if isinstance(given.get("content"), str):
+        waits = approval.status == WAITING  # what it would change, it has changed since
+        old = _current(approval.subject) if waits else None
+        lines += _written(given.pop("content"), old)
     for key, value in given.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         lines += _marked("", f"{key}: {text}")
     return lines
+
+
+def _written(content: str, old: str | None) -> list[str]:
+    """What would be in the file: as a diff where there is one already, else whole."""
+    if old is None or len(old) + len(content) > _LARGEST_DIFF:
+        return _marked("+ ", content)
+    if old.endswith("\n") and content.endswith("\n"):
+        old, content = old[:-1], content[:-1]
+    changes = list(difflib.unified_diff(old.split("\n"), content.split("\n"), lineterm=""))[2:]
+    lines = [line if line.startswith("@@") else f"{line[0]} {line[1:]}" for line in changes]
+    return [escaped(line) for line in lines] or ["(the file stays as it is)"]
+
+
+def _current(subject: Subject) -> str | None:
+    """The text of the file that would be replaced; `None` where there is none."""
+    try:
+        where = Beneath(Path(subject.directory))
+        return decode(where.read(subject.paths[-1], lambda path: True, _LARGEST_DIFF)[1])
+    except (OSError, IndexError, OutsideRoot):
+        return None
 
 
 def _marked(mark: str, text: str) -> list[str]:

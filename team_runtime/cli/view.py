@@ -197,6 +197,8 @@ class LiveView(View):
                 row.doing = "asks the model"
             elif kind == "tool_started":
                 row.doing = tool_line(record)
+            elif kind == "approval_asked":
+                row.doing = f"asks you: {record['approval']}"
             elif kind == "turn_ended":
                 row.doing = ""
                 row.tokens += sum(record["usage"].values())

@@ -132,6 +132,8 @@ class Questions:
             if member.stop_reason is not None:
                 return self.approvals.end(asked.id, WITHDRAWN, member.stop_reason)
             member.crossing.wait(bell.wait, min(left, POLL_SECONDS))
+        if now.subject.hash != asked.subject.hash:
+            raise RefusedError(f"{asked.id} was answered, but it asks about another call now.")
         return now
 
     def _ring_all(self) -> None:

@@ -129,7 +129,9 @@ def test_questions_are_listed_whole_and_answered_from_elsewhere(team: Team) -> N
     assert "The rule Bash(touch made) was kept for this workspace." in kept.out
 
     assert team.asks() == "approval_3"
-    assert "│ notes.txt\n  │ + new\n  │ + text\n  in" in team.command("approvals", "list").out
+    listed = team.command("approvals", "list").out
+    change = ["@@ -1 +1,2 @@", "- as committed", "+ new", "+ text"]
+    assert "\n".join(f"  │ {line}" for line in ["notes.txt", *change]) in listed
     assert team.command("approvals", "allow", "approval_3").code == 0
     code, said = team.end()
     assert code == 0, said

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from team_runtime.app.answering import allow
 from team_runtime.app.hooks import check_workspace, trust_store
+from team_runtime.approvals.model import encode
 from team_runtime.guard.hook_config import PythonHook
 from tests.support.api import Seen
 from tests.support.scripted_team import (
@@ -215,6 +217,21 @@ def test_a_task_that_is_taken_away_meanwhile_beats_an_answer(root: Path) -> None
 
     scripts = {"lead": with_anna, "anna": anna}
     run_team(root, scripts, sandbox="off", also=on_question(take_away), **WAIT)
+    assert not (root / "made").exists()
+
+
+def test_an_answer_to_another_call_is_no_answer(root: Path) -> None:
+    """Somebody puts a whole approval of something else in the place of the question."""
+
+    def forge(approval: str) -> None:
+        store = outside(root).approvals
+        asked = store.get(approval)
+        other = replace(asked, subject=replace(asked.subject, input={"command": "ls"}))
+        path = root / ".team" / "approvals" / f"{approval}.json"
+        path.write_bytes(encode(replace(other, status="allowed", answered_by="person")))
+
+    ran = run_team(root, {"lead": touching}, sandbox="off", also=on_question(forge), **WAIT)
+    assert "asks about another call now" in ran.shown("lead")
     assert not (root / "made").exists()
 
 

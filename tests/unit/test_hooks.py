@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from team_runtime.errors import HookRefused
 from team_runtime.guard.base import Verdict
-from team_runtime.guard.hooks import NOTHING, Occasion
+from team_runtime.guard.hooks import NOTHING, Occasion, Outcome
 from tests.support.hooking import (
     INPUT,
     calling,
@@ -211,3 +211,12 @@ def test_a_failed_hook_that_gates_nothing_is_passed_over_loudly(tmp_path: Path) 
     assert events.kinds() == ["hook_ran", "notice"]
     assert events.seen[0][2]["fault"] == "it ended with status 7"
     assert "was passed over" in events.seen[1][2]["text"]
+
+
+def test_what_a_later_event_changes_in_an_input_counts() -> None:
+    first = Outcome(changed={"a": 1, "b": 2}, removed=frozenset({"c", "d"}), context="read")
+    later = Outcome(changed={"b": 3, "c": 4}, removed=frozenset({"a"}))
+    both = first.followed_by(later)
+    assert both.changed == {"b": 3, "c": 4}
+    assert both.removed == {"a", "d"}
+    assert both.context == "read"
