@@ -9,18 +9,21 @@ from __future__ import annotations
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from team_runtime.app.run import RunRequest, run_team_in
+from team_runtime.app.run import NOTIFY_SECONDS, RunRequest, run_team_in
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
 from team_runtime.daemons.schedule_store import Entry
 from team_runtime.errors import Held, InputError, TeamError, TeamRunning
 from team_runtime.events import Emit
 from team_runtime.models.base import Model
+from team_runtime.notify.notifier import Notifier
+from team_runtime.notify.sinks import make_sinks
+from team_runtime.process.run import BlockingRunner
 from team_runtime.store.files import Store
 from team_runtime.store.presence import hold_daemon
 from team_runtime.team.interrupts import SIGNALS
@@ -53,12 +56,24 @@ class Headless:
 
         Raises `DaemonRunning` when another process serves this workspace.
         """
-        with hold_daemon(self._store):
+        with hold_daemon(self._store), self._telling():
             begun()
             while not self._ended.is_set():
                 self._listen()
                 self.tick()
                 self._ended.wait(1 - self._store.clock.now().microsecond / 1e6)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tell people who are elsewhere what fires; the runs that are woken tell the rest."""
+        ways = self.parts.settings({}).notify
+        sinks = make_sinks(ways, BlockingRunner(), self.parts.environ, lambda: None)
+        notifier = Notifier(sinks, self._emit)
+        self.parts.workspace.events.add(notifier.on_event)
+        try:
+            yield
+        finally:
+            notifier.close(NOTIFY_SECONDS)
 
     def stop(self) -> None:
         """End after what is going on. Safe in a signal handler."""

@@ -50,12 +50,21 @@ def _firing(record: Record) -> Notice | None:
     return Notice(f"{record['schedule']} has failed", _told(record["note"]))
 
 
+def _job_ended(record: Record) -> Notice | None:
+    if record["status"] != "failed":
+        return None
+    return Notice(
+        f"{record['job']} of {record['agent']} failed", f"Exit code {record['exit_code']}"
+    )
+
+
 def _told(value: object) -> str:
     return one_line(str(value or ""), _LENGTH)
 
 
 _NOTICES: Final[Mapping[str, Callable[[Record], Notice | None]]] = {
     "plan_submitted": _plan,
+    "job_ended": _job_ended,
     "approval_asked": _question,
     "task_failed": lambda r: Notice(f"{r['task']} was given up", _told(r.get("note"))),
     "agent_state": _agent_state,

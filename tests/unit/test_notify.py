@@ -100,6 +100,11 @@ def program(folder: Path, name: str, code: str) -> dict[str, str]:
             "It held task_2.",
         ),
         (
+            {"kind": "job_ended", "agent": "a", "job": "job_1", "status": "failed", "exit_code": 2},
+            "job_1 of a failed",
+            "Exit code 2",
+        ),
+        (
             {"kind": "run_ended", "exit_code": 1, "session": "s-1"},
             "The run ended with exit code 1",
             "Session s-1",
@@ -123,6 +128,7 @@ def test_what_can_wait_is_not_told() -> None:
     notifier.on_event({"kind": "run_ended", "exit_code": 0, "session": "s"})
     notifier.on_event({"kind": "agent_state", "agent": "a", "state": "idle", "task": None})
     notifier.on_event({"kind": "tool_started", "agent": "a"})
+    notifier.on_event({"kind": "job_ended", "agent": "a", "job": "job_1", "status": "completed"})
     notifier.close(10)
     assert kept.notices == []
 
