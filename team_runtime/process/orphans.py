@@ -26,14 +26,17 @@ _PAUSE: Final = 0.01
 """Seconds between two looks."""
 
 
-def left_by(runs: Collection[str], proc: Path = Path("/proc"), variable: str = MARK) -> list[User]:
+def left_by(
+    runs: Collection[str], proc: Path = Path("/proc"), variable: str = MARK, after: int = 0
+) -> list[User]:
     """The living processes that were started by one of `runs`; empty where the system does not
-    tell, as outside Linux. `variable` is the one that names what is meant."""
+    tell, as outside Linux. `variable` is the one that names what is meant; only processes with a
+    higher number than `after` are looked at."""
     marks = {f"{variable}={run}".encode() for run in runs}
     return [
         user_of(entry)
         for entry in processes(proc)
-        if int(entry.name) != os.getpid() and _marked(entry, marks)
+        if int(entry.name) > after and int(entry.name) != os.getpid() and _marked(entry, marks)
     ]
 
 
@@ -71,11 +74,12 @@ def ask_to_end(mark: str, proc: Path = Path("/proc")) -> bool:
     return bool(found)
 
 
-def end_command(mark: str, proc: Path = Path("/proc")) -> list[User]:
-    """End what the command with this mark has left, wherever it went. Returns what it was."""
+def end_command(mark: str, proc: Path = Path("/proc"), after: int = 0) -> list[User]:
+    """End what the command with this mark has left, wherever it went. Returns what it was. `after`
+    is the number of its own process, if the numbers cannot have begun anew since."""
     ended: dict[int, User] = {}
     for _ in range(_LOOKS):
-        found = left_by([mark], proc, COMMAND_MARK)
+        found = left_by([mark], proc, COMMAND_MARK, after)
         if not found:
             break
         for user in found:
@@ -92,8 +96,10 @@ def _is_git(user: User) -> bool:
 
 def _marked(entry: Path, marks: set[bytes]) -> bool:
     try:
-        if (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "ZX":
+        if marks.isdisjoint((entry / "environ").read_bytes().split(b"\0")):
             return False
-        return not marks.isdisjoint((entry / "environ").read_bytes().split(b"\0"))
+        return (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[
+            0
+        ] not in "ZX"
     except (OSError, IndexError):
         return False

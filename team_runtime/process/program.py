@@ -16,6 +16,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import Process, TaskGroup
 
+from team_runtime.clock import SystemClock
 from team_runtime.process.base import Command, Completed
 from team_runtime.process.orphans import COMMAND_MARK, ask_to_end, end_command
 from team_runtime.process.output import Sink
@@ -31,6 +32,9 @@ from team_runtime.process.run import (
 from team_runtime.process.usage import User, in_group
 
 T = TypeVar("T")
+_SHORT: Final = 1.0
+"""Seconds."""
+_monotonic: Final = SystemClock().monotonic
 _FLOOD_PAUSE: Final = 0.002
 """Seconds between two reads of output that is mostly dropped, so that it costs little."""
 
@@ -47,6 +51,7 @@ class Program:
         self._process = process
         self._pipes = pipes
         self._mark = mark
+        self._began = _monotonic()
         self._status = 0
         self.survivors: list[User] = []
         """What it had started and left running when it ended; this was ended too."""
@@ -101,7 +106,7 @@ class Program:
                     self._status = await self._process.wait()
                     left = in_group(pid)
                     await end_group(pid)
-                    left += await self._on_thread(end_command)
+                    left += await self._on_thread(self._end_escaped)
                     self.survivors = list({user.pid: user for user in left}.values())
                     readers.cancel_scope.deadline = anyio.current_time() + DRAIN
         except BaseException:
@@ -111,6 +116,12 @@ class Program:
             raise
         finally:
             self.over.set()
+
+    def _end_escaped(self, mark: str) -> list[User]:
+        # The system counts its processes up: in so short a time it has not begun anew, and most of
+        # them need not be looked at.
+        is_short = _monotonic() - self._began < _SHORT
+        return end_command(mark, after=self._process.pid if is_short else 0)
 
     async def _on_thread(self, call: Callable[[str], T]) -> T:
         # A limiter of its own: the default one may be held by threads that wait for this.

@@ -56,6 +56,10 @@ def group_lives(group: int, proc: Path = Path("/proc")) -> bool:
 
 def in_group(group: int, proc: Path = Path("/proc")) -> list[User]:
     """The processes of the group that can still run; empty where the system does not tell."""
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return []
     return [user_of(entry) for entry in processes(proc) if _runs_in(entry, group)]
 
 

@@ -116,6 +116,14 @@ class Yard:
         env = {"PATH": PATH, "LC_ALL": "C", "HOME": str(self.place), MARK: self.run_id}
         return Command(["bash", "-c", "--", script], self.place, env, seconds, merge=True)
 
+    def kill(self, job_id: str, reason: str) -> bool:
+        """End a job, on an agent's thread; whether it still ran."""
+        return self.commands.crossing.wait(self.jobs.kill, job_id, reason)
+
+    def shut_down(self) -> None:
+        """End all jobs, on an agent's thread."""
+        self.commands.crossing.wait(self.jobs.shut_down, "the run has ended")
+
     def ended(self, job_id: str) -> Job:
         """The job, once it has ended."""
         with self._changed:
