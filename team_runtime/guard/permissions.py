@@ -109,8 +109,12 @@ class NarrowedPermissions:
         ask: Sequence[Rule] = (),
     ) -> None:
         self._parent = parent
+        if (
+            mode is None
+        ):  # a list of what is allowed would say nothing beside a mode that allows all
+            mode = parent.mode if allow is None else "default"
         self._own = RulePermissions(
-            parent.mode if mode is None else mode,
+            mode,
             parent.allowances if allow is None else allow,
             deny,
             ask,

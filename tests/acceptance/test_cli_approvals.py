@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -171,6 +172,7 @@ def test_an_unknown_question_is_bad_input(team: Team, approval: str) -> None:
         assert "There is no approval" in ran.err
 
 
+@pytest.mark.slow
 def test_a_headless_run_says_what_it_refused_for_want_of_a_person(team: Team) -> None:
     team.start()
     code, said = team.end()
@@ -268,6 +270,7 @@ def test_a_person_on_the_terminal_is_asked_about_each_call_of_a_teammate(team: T
     assert team.command("permissions", "always", "--json").json == ["Bash(touch made)"]
 
 
+@pytest.mark.slow
 def test_what_is_answered_elsewhere_is_not_asked_any_more(team: Team) -> None:
     terminal = on_terminal(team)
     terminal.until(QUESTION)
@@ -314,3 +317,27 @@ def test_a_terminal_can_be_told_to_refuse(team: Team) -> None:
     assert terminal.end() == 0
     assert "nobody was there to answer" in terminal.shown
     assert not QUESTION.search(terminal.shown)
+
+
+@pytest.mark.slow
+def test_an_answer_that_its_run_did_not_live_to_read_runs_nothing(team: Team) -> None:
+    """The answer is written while the run stands still, which then dies."""
+    harmless = PLAYBOOK.replace(json.dumps(HIDING), "touch first")
+    write_file(team.playbook, harmless)
+    team.start("--approvals", "wait")
+    assert team.asks() == "approval_1"
+    team.runs[-1].send_signal(signal.SIGSTOP)
+    assert team.command("approvals", "allow", "approval_1").code == 0
+    team.runs[-1].kill()
+    team.end()
+
+    team.start("--approvals", "wait", line=["run", "--continue", "--sandbox", "off"])
+    asked = team.asks()
+    assert asked == "approval_2"
+    assert not (team.root / "first").exists()
+    told = team.command(
+        "sessions", "show", team.command("sessions", "list", "--json").json[0]["id"]
+    )
+    assert "whether it took effect is unknown" in told.out
+    team.runs[-1].terminate()
+    assert team.end()[0] == 130

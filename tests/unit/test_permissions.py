@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from team_runtime.app.agents import narrowed
 from team_runtime.errors import InputError
 from team_runtime.guard.base import Decision, Effect, Question, Verdict, strictest
 from team_runtime.guard.permissions import MODES, NarrowedPermissions
@@ -223,3 +225,47 @@ def test_what_is_allowed_while_it_works_counts_at_once() -> None:
     parent.allowances.add(allowing("Bash(ls *)"))
     assert parent.decide(BASH).verdict is child.decide(BASH).verdict is ALLOW
     assert child.decide(replace(BASH, input={"command": "ls -a"})).verdict is DENY
+
+
+@pytest.mark.parametrize(
+    ("own", "command", "expected"),
+    [
+        ({"deny": ["Bash(ls *)"]}, "ls .", "denied by Bash(ls *)"),
+        ({"allow": ["Bash(cat *)"]}, "ls .", "no rule allows this command"),
+        ({"allow": ["Bash(cat *)"]}, "cat a", "allowed by Bash(cat *)"),
+        ({"allow": ["Bash"]}, "touch x", "no rule allows this command"),
+        ({"ask": ["Bash(ls *)"]}, "ls .", "Bash(ls *) asks"),
+        ({"mode": "plan"}, "ls .", "the mode is plan: nothing may be changed"),
+        ({"mode": "dontAsk"}, "touch x", "no rule allows this command, and the mode is dontAsk"),
+        ({"mode": "bypassPermissions"}, "touch x", "no rule allows this command"),
+        ({"mode": "bypassPermissions", "allow": []}, "ls .", "allowed by Bash(ls *)"),
+    ],
+)
+def test_what_a_teammate_is_given_narrows_what_its_parent_may(
+    own: dict[str, Any], command: str, expected: str
+) -> None:
+    parent = permissions("default", ["Bash(ls *)", "Bash(cat *)"])
+    question = replace(BASH, input={"command": command})
+    assert narrowed(parent, own, "anna").decide(question).reason == expected
+
+
+def test_an_allow_list_of_a_teammate_narrows_whatever_the_mode_of_its_parent() -> None:
+    child = narrowed(permissions("bypassPermissions"), {"allow": ["Bash(ls *)"]}, "anna")
+    assert child.decide(BASH).verdict is ALLOW
+    assert child.decide(replace(BASH, input={"command": "touch x"})).verdict is ASK
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"mode": "none"}, "unknown permission mode"),
+        ({"mode": ["plan"]}, "give a mode"),
+        ({"allow": "Bash"}, "allow: a list of rules is expected"),
+        ({"deny": [1]}, "deny: a list of rules is expected"),
+        ({"ask": ["Bsh"]}, "permissions of anna: the rule 'Bsh' can match nothing"),
+        ({"more": ["Bash"]}, "give a mode, and lists of rules in allow, deny and ask"),
+    ],
+)
+def test_what_cannot_narrow_is_an_error(own: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        narrowed(permissions(), own, "anna")
