@@ -31,7 +31,7 @@ from team_runtime.config import Settings
 from team_runtime.crossing import Crossing, Stopped
 from team_runtime.daemons.folders import look_again
 from team_runtime.daemons.supervisor import Supervisor
-from team_runtime.errors import HookRefused
+from team_runtime.errors import HookRefused, LimitReached
 from team_runtime.git.repository import Repository
 from team_runtime.guard.hook_config import PythonHook
 from team_runtime.guard.hook_run import LoopHost
@@ -259,7 +259,7 @@ class _Host:
                 group.start_soon(supervisor.run)
                 jobs.open(group)
                 ending = await run_team(team, start, self.request.settings.timeout, interrupts)
-                await jobs.shut_down("the run has ended")
+                await jobs.shut_down(_why_it_ends(ending))
                 group.cancel_scope.cancel()
             workspace.hooks.detach(LEAD)
             await to_thread.run_sync(end, workspace.hooks, ending)
@@ -407,6 +407,13 @@ class _Host:
 
     def _lost(self, tasks: Sequence[Mapping[str, Json]]) -> list[str]:
         return sorted(self.touched.difference(task["id"] for task in tasks))
+
+
+def _why_it_ends(ending: Ending) -> str:
+    if ending.interrupted:
+        return "the run was interrupted"
+    limit = isinstance(ending.error, LimitReached)
+    return "a limit of the run was reached" if limit else "the run has ended"
 
 
 def _announce_end(workspace: Workspace, result: RunResult) -> None:

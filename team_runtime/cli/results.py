@@ -11,7 +11,9 @@ from team_runtime.errors import LimitReached, RefusedError, TeamError
 from team_runtime.types import Usage
 
 REFUSED: Final = RefusedError.exit_code
-_SHOWN: Final = ("task_", "plan_", "worktree_", "agent_", "permission_", "approval_", "schedule_")
+_SHOWN: Final = (
+    "task_", "plan_", "worktree_", "agent_", "permission_", "approval_", "schedule_", "job_",
+)  # fmt: skip
 
 
 class JsonStream:

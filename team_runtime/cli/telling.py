@@ -102,6 +102,13 @@ def _gist(text: str) -> str:
     return text.strip().rpartition("\n")[2] if text.startswith("Traceback") else text
 
 
+def _job_end(record: dict[str, Any]) -> str:
+    if record["reason"]:
+        return f"{record['job']} was ended: {one_line(record['reason'])}"
+    failed = f" with exit code {record['exit_code']}" if record["status"] == "failed" else ""
+    return f"{record['job']} {record['status']}{failed}"
+
+
 _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str | None]]] = {
     "agent_spawned": lambda r: f"joined as {one_line(r['role'], 80)}",
     "agent_state": lambda r: _STATES.get(r["state"]),
@@ -124,13 +131,11 @@ _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str | None]]] = {
     "worktree_removed": lambda r: f"removed worktree {r['name']}",
     "message_sent": lambda r: f"wrote to {r['to']}" if r["type"] == "message" else None,
     "job_started": lambda r: (
-        f"goes on with {r['job']} in the background: {one_line(r['command'], 80)}"
+        f"goes on as {r['job']} in the background: {one_line(r['command'], 80)}"
         if r["moved"]
-        else f"started {r['job']}: {one_line(r['command'], 80)}"
+        else f"started {r['job']} in the background"
     ),
-    "job_ended": lambda r: (
-        f"{r['job']} {r['status']}" + (f": {one_line(r['reason'])}" if r["reason"] else "")
-    ),
+    "job_ended": _job_end,
     "api_retry": lambda r: (
         f"waits {r['delay']:.1f} s to ask the model again: {one_line(r['cause'])}"
     ),

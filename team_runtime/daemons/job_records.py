@@ -122,7 +122,7 @@ class JobStore:
         """A new job, made from its id, on disk with an empty folder for its output."""
         self._store.folder(self.requests)
         while True:
-            job = make(f"job_{max(self._numbers(), default=0) + 1}")
+            job = make(f"job_{max(self._numbers(''), default=0) + 1}")
             try:
                 self._store.publish(self._path(job.id), encode_record(job_record(job)))
             except FileExistsError:
@@ -158,9 +158,12 @@ class JobStore:
         shutil.rmtree(self.output(job.id), ignore_errors=True)
 
     def prune(self) -> None:
-        """Forget the oldest jobs that have ended, so that no more than `KEPT` are left."""
+        """Forget the oldest jobs that have ended, so that no more than `KEPT` are left, and output
+        of which there is no record any more. Only while no run of the workspace has jobs."""
         for job in [job for job in self.all() if not job.running][:-KEPT]:
             self.discard(job)
+        for number in set(self._numbers("")) - set(self._numbers()):
+            shutil.rmtree(self.output(f"job_{number}"), ignore_errors=True)
 
     def ask_to_kill(self, job_id: str) -> None:
         """Ask the run of a job to end it."""
@@ -176,10 +179,11 @@ class JobStore:
         """The request was done, or has no object any more."""
         self._store.remove(self.requests / job_id)
 
-    def _numbers(self) -> list[int]:
+    def _numbers(self, suffix: str = ".json") -> list[int]:
+        """The numbers of the jobs that have a record; with no suffix, of those with output too."""
         names = self._store.names(self._folder)
-        matches = (_ID.fullmatch(name.removesuffix(".json")) for name in names if "." in name)
-        return [int(match[1]) for match in matches if match]
+        found = (name.removesuffix(".json") for name in names if name.endswith(suffix))
+        return [int(match[1]) for match in map(_ID.fullmatch, found) if match]
 
     def _path(self, job_id: str) -> Path:
         return self._folder / f"{job_id}.json"

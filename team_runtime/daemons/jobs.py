@@ -279,8 +279,7 @@ class Jobs:
 
     async def kill(self, job_id: str, reason: str) -> bool:
         """End a job and wait until it is recorded; whether it still ran."""
-        with self._lock:
-            running = self._running.get(job_id)
+        running = self._running.get(job_id)
         if running is None or running.program is None:
             return False
         await self._end(running, reason)
@@ -299,8 +298,8 @@ class Jobs:
                     group.start_soon(self._end, running, reason)
 
     def _live(self) -> list[_Running]:
-        with self._lock:
-            return [each for each in self._running.values() if each.program is not None]
+        # Without the lock, which others hold while they wait for the disk: this is the loop.
+        return [each for each in list(self._running.values()) if each.program is not None]
 
     async def _end(self, running: _Running, reason: str) -> None:
         assert running.program is not None
@@ -355,7 +354,8 @@ class Jobs:
         assert program is not None
         assert spool is not None
         status = KILLED if running.reason else COMPLETED if program.status == 0 else FAILED
-        survivors = () if self.parts.contained else tuple(map(str, program.survivors))
+        by_itself = running.reason is None and not self.parts.contained
+        survivors = tuple(map(str, program.survivors)) if by_itself else ()
         return replace(
             job,
             status=status,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -56,8 +57,12 @@ def test_the_board_only(tmp_path: Path, environ: dict[str, str]) -> None:
 def test_a_build_in_the_background(root: Path) -> None:
     model = f"scripted:{EXAMPLES / 'watch_the_build.yaml'}"
     allowed = ("--allow", "Bash(python3 build.py)", "--allow", "land_worktree")
-    ran = team_here(root, "run", "Keep the build green.", "--model", model, *allowed)
-    assert (ran.code, ran.out) == (0, "The build is green and has landed.\n"), ran.err
+    options = ("--model", model, *allowed, "--output-format", "stream-json")
+    ran = team_here(root, "run", "Keep the build green.", *options)
+    stream = [json.loads(line) for line in ran.out.splitlines()]
+    assert stream[-1]["result"] == "The build is green and has landed.", ran.err
+    kinds = [line["kind"] for line in stream if str(line.get("kind")).startswith("job_")]
+    assert kinds == ["job_started", "job_ended"] * 2
     jobs = team_here(root, "jobs", "list", "--json").json
     assert [(job["status"], job["agent"]) for job in jobs] == [
         ("failed", "builder"),

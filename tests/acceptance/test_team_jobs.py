@@ -336,7 +336,7 @@ def test_a_time_limit_ends_jobs_and_the_resumed_agent_is_told_once(root: Path) -
     first = run(root, lead, timeout=1.0)
     assert first.result.exit_code == 3
     (ended,) = jobs_in(root)
-    assert (ended.status, ended.reason) == ("killed", "the run has ended")
+    assert (ended.status, ended.reason) == ("killed", "a limit of the run was reached")
     assert ended.told
 
     def again(seen: Seen) -> Iterator[Any]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +17,14 @@ import pytest
 from team_runtime.process.orphans import left_by
 from tests.support import building
 from tests.support.building import notifications
-from tests.support.kills import Life, end_processes_of, event_log, new_workspace, processes_of
+from tests.support.kills import (
+    PROJECT,
+    Life,
+    end_processes_of,
+    event_log,
+    new_workspace,
+    processes_of,
+)
 
 OPTIONS = ("--allow", "Bash", "--timeout", "40", "--sandbox", "off")
 
@@ -91,3 +101,35 @@ def test_a_signal_ends_jobs_with_the_run(life: Life, number: signal.Signals) -> 
     assert left_by(runs) == []
     (record,) = [json.loads(p.read_text()) for p in (life.root / ".team/jobs").glob("*.json")]
     assert record["status"] in ("killed", "failed")
+
+
+DYING_WRITER = """
+import os, pathlib, signal, sys, threading
+from team_runtime.process.sandbox import NoSandbox
+from tests.support.confined import bubblewrap
+from tests.support.yard import opened
+
+folder, layer = sys.argv[1:]
+with opened(pathlib.Path(folder), NoSandbox() if layer == "off" else bubblewrap()) as yard:
+    yard.start("while :; do echo x; done")
+    while not yard.output(yard.jobs.running()[0]):
+        threading.Event().wait(0.01)
+    print(yard.run_id, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", ["off", "bubblewrap"])
+def test_a_job_that_writes_dies_with_a_runtime_that_is_killed(tmp_path: Path, layer: str) -> None:
+    """cc#32964: the output file goes on growing after the parent has crashed."""
+    arguments = [sys.executable, "-c", DYING_WRITER, str(tmp_path / "yard"), layer]
+    environ = {"PYTHONPATH": str(PROJECT), "PATH": os.environ["PATH"]}
+    died = subprocess.run(arguments, env=environ, capture_output=True, text=True, check=False)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    run = died.stdout.strip()
+    for _ in range(500):
+        if not left_by([run]):
+            break
+        time.sleep(0.02)
+    assert left_by([run]) == []

@@ -92,6 +92,16 @@ def test_only_the_newest_that_have_ended_are_kept(store: JobStore) -> None:
     assert not store.output("job_3").exists()
 
 
+def test_the_id_and_the_output_of_a_deleted_record_are_not_used_again(store: JobStore) -> None:
+    job = store.create(draft)
+    (store.output(job.id) / "0.out").touch()
+    store.output(job.id).with_suffix(".json").unlink()
+    assert store.create(draft).id == "job_2"
+    store.prune()
+    assert not store.output(job.id).exists()
+    assert store.output("job_2").exists()
+
+
 def jobs_over(store: Store) -> tuple[Jobs, Maildir]:
     """Jobs without anything that runs, with mailboxes on disk."""
     bus = Maildir(store)
