@@ -137,7 +137,7 @@ def _answer(event: HookEvent, said: dict[str, Json]) -> Answer:
     if specific.get("hookEventName", event.name) != event.name:
         raise HookFault(f"its hookEventName is not {event.name}")
     if (decided := specific.get("decision")) is not None:
-        specific = _as_before_a_call(decided)
+        specific = {**specific, **_as_before_a_call(decided)}
     verdict, reason = _verdict(event, said, specific)
     context = "\n".join(
         filter(None, (_text(said, "additionalContext"), _text(specific, "additionalContext")))

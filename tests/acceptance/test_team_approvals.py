@@ -294,6 +294,19 @@ def test_a_permission_request_hook_answers_instead_of_a_person(root: Path) -> No
     assert payload["reason"] == "no rule allows this command"
 
 
+def test_a_permission_request_hook_answers_what_an_ask_rule_asks(root: Path) -> None:
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [call("create_task", subject="Make it")]
+        yield [spawn("anna", task_id="task_1", permissions={"ask": ["Bash(touch *)"]})]
+        yield "Waiting."
+
+    hooks = [PythonHook("PermissionRequest", lambda payload: HOOK_ALLOWS)]
+    scripts = {"lead": lead, "anna": making}
+    ran = run_team(root, scripts, sandbox="off", hooks=hooks, allow=["Bash"])
+    assert ran.result.exit_code == 0
+    assert (root / "made").exists()
+
+
 def test_a_permission_request_hook_that_says_no_is_the_answer(root: Path) -> None:
     def hook(payload: Any) -> Any:
         decision = {"behavior": "deny", "message": "not on Mondays"}
