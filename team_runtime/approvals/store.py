@@ -61,6 +61,8 @@ class ApprovalStore:
         self._liveness = liveness
         self._emit = emit
         self._folder = store.layout.approvals
+        self._last = 0
+        """The last number given out here: not again in this run, even when its file is deleted."""
 
     def ask(self, asker: Asker, subject: Subject, cause: Cause, seconds: float) -> Approval:
         """Put a question that lapses after so many seconds. It has survived power loss when this
@@ -155,7 +157,7 @@ class ApprovalStore:
     ) -> Approval:
         with self._store.lock("approvals"):
             quarantined = self._numbers(self._store.layout.quarantine)
-            number = max((*self._numbers(), *quarantined), default=0) + 1
+            number = self._last = max((self._last, *self._numbers(), *quarantined)) + 1
             now = self._store.clock.now()
             approval = Approval(
                 id=f"approval_{number}",

@@ -240,6 +240,15 @@ def test_a_broken_approval_is_set_aside_and_blocks_no_other(
     assert ask(approvals).id == "approval_3"
 
 
+def test_an_id_is_not_used_again_when_its_file_is_deleted(
+    approvals: ApprovalStore, tmp_path: Path
+) -> None:
+    """Whoever read the first question must not answer the second by its name."""
+    ask(approvals)
+    (tmp_path / ".team" / "approvals" / "approval_1.json").unlink()
+    assert ask(approvals).id == "approval_2"
+
+
 def test_approvals_outlive_the_process_with_unknown_fields(
     approvals: ApprovalStore, tmp_path: Path
 ) -> None:
