@@ -16,8 +16,10 @@ ci: check  ## everything but the long fault runs; nothing may be skipped
 fault:  ## kills, torn writes and full disks in large numbers
 	$(PYTHON) -m pytest -m fault tests --timeout 1200
 
-security:  ## what is blocked, by name
-	$(PYTHON) -m pytest tests/security
+security:  ## what is blocked, by name, under bubblewrap; at most 6 minutes, and nothing may be skipped
+	TEAM_TESTS_NO_SKIP=1 $(PYTHON) -m pytest -n auto -m "not fault" tests/security \
+		tests/acceptance/test_hostile_workspace.py tests/acceptance/test_team_sandbox.py \
+		tests/acceptance/test_cli_trust.py tests/unit/test_git_hostile.py tests/unit/test_beneath.py
 
 bench:  ## prints ratios against a rival run beside us
 	$(PYTHON) -m benchmarks.turns

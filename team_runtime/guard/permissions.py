@@ -10,6 +10,7 @@ from team_runtime.guard import shell
 from team_runtime.guard.base import Decision, Effect, Question, Verdict, strictest
 from team_runtime.guard.rules import Rule
 from team_runtime.guard.ruleset import RuleSet
+from team_runtime.guard.starters import starts_programs
 
 MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 _CHANGES = {Effect.EDIT, Effect.COMMAND, Effect.LAND, Effect.SCHEDULE}
@@ -72,6 +73,8 @@ class RulePermissions:
         rule = self._ask.denying(question)
         if rule is not None:
             return Decision(Verdict.ASK, f"{rule.text} asks", rule.text, rule.origin)
+        if question.effect is Effect.EDIT and starts_programs(question.path or ""):
+            return Decision(Verdict.ASK, f"{question.path} can start programs, so editing it asks")
         rules = self.allowances.rules.allowing(question)
         if rules:
             texts = " and ".join(rule.text for rule in rules)

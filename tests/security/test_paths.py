@@ -249,3 +249,37 @@ def test_a_hard_link_does_not_carry_a_write_to_the_other_name(top: Path) -> None
     assert result.is_error
     assert "another name" in result.content
     assert (top / "app-secrets" / "x").read_text() == f"{SECRET}\n"
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".claude/settings.json", ".claude/settings.local.json", ".mcp.json", ".vscode/tasks.json",
+        ".VSCode/settings.json", "sub/.vscode/launch.json", ".husky/pre-commit", ".envrc",
+        ".bashrc", "sub/.zshrc", ".npmrc", ".devcontainer/devcontainer.json", ".gitmodules",
+        ".idea/x", "v/x",
+    ],
+)  # fmt: skip
+def test_writing_without_a_person_what_starts_programs_later(
+    top: Path, path: str, mode: str
+) -> None:
+    """No mode and no allow rule spares the question."""
+    app = top / "app"
+    (app / "v").symlink_to(".vscode")
+    (app / ".vscode").mkdir()
+    before = snapshot(top)
+    desk = Desk(app, mode=mode, allow=["Edit", f"Edit({path})", "Write"])
+    assert "can start programs, so editing it asks" in desk.fail(
+        "write_file", path=path, content="x"
+    )
+    assert snapshot(top) == before
+    desk.answer = True
+    desk.do("write_file", path=path, content="x")
+    assert (app / path).read_text() == "x"
+
+
+def test_a_name_that_is_only_similar_is_written(top: Path) -> None:
+    desk = Desk(top / "app")
+    for path in (".vscodex/x", "claude/settings.json", "bashrc", ".npmrc.md", "x.mcp.json"):
+        desk.do("write_file", path=path, content="x")

@@ -187,7 +187,7 @@ def test_a_write_through_a_dangling_link_makes_its_target(root: Path) -> None:
     assert (root / "a" / "c" / "new").read_bytes() == b"new"
 
 
-@pytest.mark.parametrize("times", [400, pytest.param(10_000, marks=pytest.mark.fault)])
+@pytest.mark.parametrize("times", [400, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_no_swapped_link_leads_out(root: Path, times: int) -> None:
     """Another thread swaps a folder for a link to the outside, again and again."""
     (root / "bait").mkdir()

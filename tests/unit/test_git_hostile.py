@@ -172,3 +172,13 @@ def test_a_link_to_the_outside_is_committed_as_a_link(
     commit_all(team.root)
     team.landing.land("auth")
     assert (team.root / "link").is_symlink()
+
+
+def test_an_identity_of_the_repository_is_a_name_and_no_command(team: Team, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    for key in ("user.name", "user.email"):
+        git(team.root, "config", key, f"$(touch {mark}) `touch {mark}`; touch {mark}")
+    worktree = team.work("auth", a_txt="2")
+    team.landing.land("auth")
+    assert "touch" in git(team.root, "log", "-1", "--format=%ae %an", worktree.branch)
+    assert not mark.exists()

@@ -269,3 +269,46 @@ def test_an_allow_list_of_a_teammate_narrows_whatever_the_mode_of_its_parent() -
 def test_what_cannot_narrow_is_an_error(own: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         narrowed(permissions(), own, "anna")
+
+
+@given(QUESTIONS, MODE, st.permutations(RULES), st.permutations(RULES), st.data())
+def test_the_order_of_rules_changes_no_verdict(
+    question: Question, mode: str, allow: list[str], deny: list[str], data: st.DataObject
+) -> None:
+    allow, deny = allow[:5], deny[:2]
+    other = data.draw(st.permutations(allow)), data.draw(st.permutations(deny))
+    assert verdict(question, mode, allow, deny) is verdict(question, mode, *other)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+ANY_TEXT = st.text(st.characters(codec=None), max_size=40) | st.text(
+    st.sampled_from("ls git -c=;&|\n'\"$`(){}<>*?[]~!#\\/\0\r"), max_size=40
+)
+
+
+@given(st.sampled_from([READ, MAIN, TASK, BASH, LAND, BOARD]), ANYTHING, ANY_TEXT, MODE, RULE_LISTS)
+def test_every_call_has_a_decision(
+    question: Question, input: object, text: str, mode: str, rules: list[str]
+) -> None:
+    """Whatever the input, the path and the command are."""
+    decider = permissions(mode, rules, rules[::-1])
+    asked = [replace(question, input=input), replace(question, path=text)]
+    asked += [replace(BASH, input={"command": text}), replace(question, path=None)]
+    for each in asked:
+        decision = decider.decide(each)
+        assert decision.verdict in Verdict
+        assert decision.reason
+
+
+@given(ANY_TEXT, st.sampled_from(RULES), RULE_LISTS)
+def test_a_further_deny_rule_never_allows_any_text_more(
+    text: str, further: str, allow: list[str]
+) -> None:
+    question, order = replace(BASH, input={"command": text}), list(Verdict)
+    before = verdict(question, "bypassPermissions", allow)
+    assert order.index(verdict(question, "bypassPermissions", allow, [further])) >= order.index(
+        before
+    )
