@@ -23,7 +23,7 @@ WORKSPACE_KEYS: Final = frozenset(
     {"model", "deny", "plan_review", "max_turns", "timeout", "name", "sandbox"}
 )
 """What a workspace's file may set; all of it narrows or is harmless."""
-_LISTS: Final = ("allow", "deny", "notify")
+_LISTS: Final = ("allow", "deny", "notify", "sandbox_domains")
 KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 ENDPOINT: Final = "ANTHROPIC_BASE_URL"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
@@ -57,6 +57,8 @@ class Settings(BaseModel):
     """What confines commands: the best there is, at least something, or nothing."""
     sandbox_network: bool = False
     """Whether confined commands may use the network."""
+    sandbox_domains: tuple[str, ...] = ()
+    """Hosts that commands may reach where bubblewrap confines them, such as `*.python.org`."""
     sandbox_allows_commands: bool = False
     """Whether commands need no rule while bubblewrap confines them."""
     notify: tuple[str, ...] = ()

@@ -39,6 +39,7 @@ EVENTS: Final[dict[str, str]] = {
     "api_retry": "A model call failed and will be tried again: cause, delay in seconds.",
     "job_started": "A background command runs: job, command, task, whether it was moved there.",
     "job_ended": "A background command has ended: job, status, exit code, reason, seconds.",
+    "network_refused": "A command wanted to reach a host that is not allowed: host.",
     "hook_ran": "A hook has run: event, hook, verdict, what went wrong, seconds.",
     "process_ended": "A process that a dead run had left behind was ended: pid, name.",
     "schedule_added": "A schedule was made: when.",

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from team_runtime.errors import InputError, SandboxMissing
+from team_runtime.events import Emit
 from team_runtime.git.folders import delete_folder
 from team_runtime.process.base import Command
+from team_runtime.process.bubblewrap import Bubblewrap
+from team_runtime.process.detection import remedy
+from team_runtime.process.domains import Domains
 from team_runtime.process.hidden import hidden_places, shown_places
+from team_runtime.process.proxy import Proxy
 from team_runtime.process.sandbox import Confinement, Limits, Sandbox
 from team_runtime.store.beneath import PROTECTED
 from team_runtime.store.layout import Layout
@@ -28,6 +34,27 @@ class Confining:
     network: bool = False
     memory: int | None = None
     """Bytes of address space that each process may have."""
+    domains: Domains | None = None
+    """The hosts that commands may reach without a network of their own."""
+    on_refused: Callable[[str], None] = lambda host: None
+    """Told of each host that a command wanted and must not reach."""
+
+    def heard_by(self, emit: Emit) -> Confining:
+        """The same, with what it refuses as events."""
+        return replace(self, on_refused=lambda host: emit("network_refused", host=host))
+
+    def check(self) -> None:
+        """Raises `InputError` or `SandboxMissing` where the list of hosts would not hold."""
+        if self.domains is None:
+            return
+        if self.network:
+            raise InputError(
+                "sandbox_network lets commands reach every host and sandbox_domains only some; "
+                "give one of them. Nothing was started"
+            )
+        if self.sandbox.layer != Bubblewrap.layer:
+            cause = f"sandbox_domains needs bubblewrap, and what there is is {self.sandbox.layer}"
+            raise SandboxMissing(cause, remedy())
 
     def confine(self, command: Command, changes: bool = True) -> Command:
         """`command` as the sandbox starts it; `changes` says whether it may change its folder."""
@@ -53,6 +80,7 @@ class Confining:
             hidden=tuple(hidden),
             network=self.network,
             limits=Limits(address_space=self.memory),
+            proxy=Proxy(self.domains, self.on_refused) if self.domains is not None else None,
             temporary=layout.temporary,
         )
 
@@ -66,6 +94,9 @@ class Confining:
         if not self.holds:
             return "Commands are not confined; stay in your directory."
         network = "have the network" if self.network else "have no network"
+        if self.domains is not None:
+            names = ", ".join(self.domains.names)
+            network = f"reach no host but {names}, through the proxy in $HTTPS_PROXY"
         return (
             "Commands run in a sandbox: without a task they change nothing, with one they write in "
             f"your directory only, but not in .git; they see no secrets and {network}. Keep "

@@ -324,7 +324,7 @@ class _Host:
             self.presence,
         )
         workspace.repository = self.repository.through(workspace.runner)
-        workspace.confining = self.confining
+        workspace.confining = self.confining.heard_by(workspace.events.emit)
         workspace.events.add(Listener("on_event", self.request.on_event, workspace.events.emit))
         settings = self.request.settings
         about = About(self.request.root, self.session, settings.name, settings.permission_mode)

@@ -28,6 +28,7 @@ from team_runtime.places import SETTINGS_FILE, user_folder
 from team_runtime.plans.store import PlanStore
 from team_runtime.process.base import Runner
 from team_runtime.process.detection import detect
+from team_runtime.process.domains import Domains
 from team_runtime.process.environment import scrubbed, secret_values
 from team_runtime.process.orphans import MARK
 from team_runtime.process.run import BlockingRunner
@@ -180,8 +181,8 @@ class Workspace:
         return self.confined_by(load(self.root, self.environ, {}))
 
     def confined_by(self, settings: Settings) -> Confining:
-        """What confines commands under `settings`. Raises `SandboxMissing`, and `InputError` for a
-        limit that nothing here can set."""
+        """What confines commands under `settings`. Raises `SandboxMissing`, and `InputError` for
+        what nothing here can hold."""
         try:
             common_dir: Path | None = self.repository.tree.common_dir
         except (NotARepository, ProgramMissing):
@@ -193,14 +194,17 @@ class Workspace:
                 "command_memory cannot be held, because prlimit is not there; install util-linux "
                 "or leave the setting out. Nothing was started"
             )
-        return Confining(
+        confining = Confining(
             sandbox=sandbox,
             layout=self.store.layout,
             environ=self.environ,
             common_dir=common_dir,
             network=settings.sandbox_network,
             memory=settings.command_memory,
+            domains=Domains.of(settings.sandbox_domains) if settings.sandbox_domains else None,
         )
+        confining.check()
+        return confining.heard_by(self.events.emit)
 
     @cached_property
     def hooks(self) -> Hooks:

@@ -30,6 +30,13 @@ _OPTIONS: Final = (
         help="Let commands in the sandbox use the network.",
     ),
     click.option(
+        "--sandbox-domain",
+        "sandbox_domains",
+        metavar="HOST",
+        multiple=True,
+        help="Let commands in the sandbox reach this host (or *.HOST) and no others.",
+    ),
+    click.option(
         "--sandbox-allows-commands",
         is_flag=True,
         default=None,

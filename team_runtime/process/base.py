@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 ATTACHED: Final = "\0attached"
 """Stands in `Command.argv` for the number of the descriptor with `Command.attached`."""
+CHANNEL: Final = "\0channel"
+"""Stands there for the number of the program's end of the channel to `Command.served_by`."""
+
+
+class Serving(Protocol):
+    """Somebody outside who answers a program while it runs."""
+
+    def serving(self, channel: socket.socket) -> AbstractContextManager[None]:
+        """Answer until the context ends; `channel` is ours to close."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -29,6 +41,8 @@ class Command:
     attached: bytes = b""
     """What the program can read from one more descriptor; no more than a pipe can be made to hold
     (1 MiB on Linux)."""
+    served_by: Serving | None = None
+    """Who is at the other end of the channel that the program gets."""
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from team_runtime.process.base import ATTACHED, Command
+from team_runtime.process.base import ATTACHED, CHANNEL, Command
 from team_runtime.process.filter import compiled
 from team_runtime.process.sandbox import Access, Confinement, Limits, rewritten
 
@@ -20,6 +21,14 @@ _NAMESPACES: Final = (
     "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
     "--die-with-parent", "--new-session", "--cap-drop", "ALL",
 )  # fmt: skip
+PORT: Final = 3128
+"""Where a command finds the proxy; each sandbox has ports of its own."""
+_DOOR: Final = Path(__file__).with_name("door.py")
+_ADDRESS: Final = f"http://127.0.0.1:{PORT}"
+_BY_PROXY: Final = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _ADDRESS),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
+}
 _ROOT: Final = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 
 
@@ -57,9 +66,13 @@ class Bubblewrap:
         if filter is not None:
             argv += ["--seccomp", ATTACHED]
         argv += ["--chdir", str(command.cwd.resolve()), "--"]
-        argv += [*self._limited(policy.limits), *command.argv]
-        confined = rewritten(command, argv, {"TMPDIR": str(TEMPORARY)})
-        return replace(confined, attached=filter or b"")
+        env = {"TMPDIR": str(TEMPORARY)}
+        argv += self._limited(policy.limits)
+        if policy.proxy is not None:
+            argv += [sys.executable, "-I", "-S", "-c", _door(), CHANNEL, str(PORT)]
+            env |= _BY_PROXY
+        confined = rewritten(command, [*argv, *command.argv], env)
+        return replace(confined, attached=filter or b"", served_by=policy.proxy)
 
     def describe(self) -> str:
         text = "bubblewrap: commands change only their own folder, and see no secrets"
@@ -76,6 +89,12 @@ class Bubblewrap:
         """Set inside, where the kernel counts the processes of this command alone."""
         given = [f"--{name}={value}" for name, value in limits.given().items()]
         return [self.limiter, *given, "--"] if self.limiter and given else []
+
+
+@cache
+def _door() -> str:
+    """The program's text: its file need not be in sight inside."""
+    return _DOOR.read_text()
 
 
 @cache

@@ -13,6 +13,7 @@ import fcntl
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ from anyio.abc import Process
 from team_runtime.clock import SystemClock
 from team_runtime.crossing import Crossing, Stopped
 from team_runtime.errors import ProgramMissing
-from team_runtime.process.base import ATTACHED, Command, Completed
+from team_runtime.process.base import ATTACHED, CHANNEL, Command, Completed
 from team_runtime.process.output import Output
 from team_runtime.process.usage import group_lives
 
@@ -137,6 +138,8 @@ class Pipes:
     stdin: IO[bytes] | int
     out: Output
     err: Output
+    channel: socket.socket | None = None
+    """The program's end of it."""
     outputs: list[Output] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -145,6 +148,8 @@ class Pipes:
     def close_writers(self) -> None:
         for output in self.outputs:
             output.close_writer()
+        if self.channel is not None:
+            self.channel.close()
 
     def completed(self, status: int, timed_out: bool) -> Completed:
         stderr = b"" if self.err is self.out else self.err.kept()
@@ -168,13 +173,20 @@ def opened_pipes(command: Command) -> Iterator[Pipes]:
             number = stack.enter_context(_filled_pipe(command.attached))
             argv = [str(number) if part == ATTACHED else part for part in argv]
             attached = (number,)
+        theirs = None
+        if command.served_by is not None:
+            ours, theirs = socket.socketpair()
+            stack.callback(theirs.close)
+            stack.enter_context(command.served_by.serving(ours))
+            argv = [str(theirs.fileno()) if part == CHANNEL else part for part in argv]
+            attached = (*attached, theirs.fileno())
         out = Output(command.keep)
         stack.callback(out.close)
         err = out
         if not command.merge:
             err = Output(command.keep)
             stack.callback(err.close)
-        yield Pipes(argv, attached, stdin, out, err)
+        yield Pipes(argv, attached, stdin, out, err, theirs)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from team_runtime.process.base import Command, Completed, Runner
+from team_runtime.process.base import Command, Completed, Runner, Serving
 
 QUIET_GIT: Final = {"GIT_OPTIONAL_LOCKS": "0"}
 """The git directory is read-only, so git shall not try to refresh its index on the side."""
@@ -68,6 +68,8 @@ class Confinement:
     """What is protected in a writable folder, and what shows in a hidden one."""
     hidden: tuple[Path, ...] = ()
     network: bool = False
+    proxy: Serving | None = None
+    """Who lets commands without a network reach some hosts. Bubblewrap alone can do it."""
     limits: Limits = field(default_factory=Limits)
     temporary: Path | None = None
     """A private folder for temporary files, for layers that cannot make one of their own."""

@@ -214,7 +214,11 @@ def test_a_library_has_one_importer(library: str) -> None:
 
 @pytest.mark.parametrize(
     ("names", "only"),
-    [(PROGRAMS, {"process.run", "process.launcher"}), (RENAMES, {"store"}), (CLOCKS, {"clock"})],
+    [
+        (PROGRAMS, {"process.run", "process.launcher", "process.door"}),
+        (RENAMES, {"store"}),
+        (CLOCKS, {"clock"}),
+    ],
     ids=["starting programs", "renaming state", "reading the clock and drawing random bytes"],
 )
 def test_what_only_one_place_may_do(names: set[str], only: set[str]) -> None:
