@@ -36,7 +36,26 @@ _MOMENT: Final = 0.01
 @contextmanager
 def adopting() -> Iterator[None]:
     """This process is a run until the context ends, and then ends what was left to it."""
-    control(THREAD_NAME, NAME.encode())
+    with _named(NAME.encode()), _adopting():
+        yield
+
+
+@contextmanager
+def _named(name: bytes) -> Iterator[None]:
+    """What this process starts later is not taken for a part of the run."""
+    before = b""
+    with contextlib.suppress(OSError):
+        before = Path("/proc/thread-self/comm").read_bytes().rstrip(b"\n")
+    control(THREAD_NAME, name)
+    try:
+        yield
+    finally:
+        if before:
+            control(THREAD_NAME, before)
+
+
+@contextmanager
+def _adopting() -> Iterator[None]:
     if not control(CHILD_SUBREAPER, 1):
         yield
         return
