@@ -33,7 +33,7 @@ def attach_jobs(workspace: Workspace, team: Team, limits: JobLimits, sandbox: Sa
             run=team.parts.run,
             lead=LEAD,
             is_ending=lambda: team.stopping,
-            settled=team.ring_all,
+            wake=team.ring_all,
             limits=limits,
             clean=workspace.redactor.data,
             contained=isinstance(sandbox, Bubblewrap),

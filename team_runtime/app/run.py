@@ -252,6 +252,7 @@ class _Host:
         watching = watch(watched, on_file)
         look = partial(look_again, workspace.told_folders, on_folder, watching.active)
         supervisor.add("folders", look)
+        supervisor.add("jobs", jobs.answer_requests)
         try:
             workspace.hooks.attach(LEAD, LoopHost(interrupts.before))
             start = await to_thread.run_sync(begin, workspace.hooks, start, is_new)

@@ -4,7 +4,7 @@ other while they run."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -38,9 +38,10 @@ class AgentCommands:
             return program.completed()
         try:
             return self._moved(text, program)
-        except TeamError:  # too many jobs, or a full disk: it had its time
+        except TeamError as error:  # too many jobs, or a full disk: it had its time
             self.crossing.finish(END_SECONDS, program.end)
-            return program.completed(timed_out=True)
+            ended = program.completed(timed_out=True)
+            return replace(ended, stdout=ended.stdout + f"\n({error})\n".encode())
         except BaseException:
             self.crossing.finish(END_SECONDS, program.end)
             raise

@@ -7,6 +7,7 @@ dies in between neither loses nor repeats it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
@@ -63,8 +64,8 @@ class JobParts:
     """Who is told about the jobs of agents that are gone."""
     is_ending: Callable[[], bool]
     """Whether the whole team stops, so that its agents are told when they are resumed."""
-    settled: Callable[[], None]
-    """Called when a job has ended and its message was sent."""
+    wake: Callable[[], None]
+    """Lets those who wait look again: a job has ended, or goes on for long."""
     limits: JobLimits = field(default_factory=JobLimits)
     clean: Callable[[bytes], bytes] = lambda data: data
     """Takes out of output what must not be recorded."""
@@ -112,7 +113,6 @@ class Jobs:
         """Jobs live in `group`."""
         self._group = group
         self._requests = Bell()
-        group.start_soon(self._answer_requests, self._requests)
 
     async def shut_down(self, reason: str) -> None:
         """Start no more, end all that run, and wait until that is recorded."""
@@ -144,10 +144,6 @@ class Jobs:
             self.parts.bus.send("runtime", self.parts.lead, body)
         return bool(running)
 
-    async def _call_after_long(self) -> None:
-        await anyio.sleep(self.parts.limits.long_seconds)
-        self.parts.settled()
-
     def on_folder(self, folder: Path) -> None:
         """A hint that another process may have asked for something. From any thread."""
         if folder == self.parts.store.requests and self._requests is not None:
@@ -158,26 +154,32 @@ class Jobs:
         agent, kind = record["agent"], record["kind"]
         if kind == "agent_spawned":
             self._gone.discard(agent)
-        elif kind == "agent_state" and record["state"] in _ENDED and not self.parts.is_ending():
+            return
+        has_ended = kind == "agent_state" and record["state"] in _ENDED
+        if has_ended and agent != self.parts.lead and not self.parts.is_ending():
             self._hand_over(agent)
 
     def _hand_over(self, agent: str) -> None:
         """From now on the lead is told about this agent's jobs, also what it has not read."""
-        self._gone.add(agent)
-        for message in self.parts.bus.unread(agent):
-            if message.type == NOTIFICATION:
-                self._send(self.parts.lead, message.body, message.attributes, message.id)
+        try:
+            with self._lock:  # so that nothing is sent to it once its mail was looked at
+                self._gone.add(agent)
+                unread = self.parts.bus.unread(agent)
+            for message in unread:
+                if message.type == NOTIFICATION:
+                    self._send(self.parts.lead, message.body, message.attributes, message.id)
+        except TeamError as error:
+            self.parts.emit("notice", agent, text=f"the lead was not told of its jobs: {error}")
 
     def catch_up(self, delivered: Mapping[str, Container[str]]) -> None:
         """Tell the agents of a resumed session what an earlier run could not tell them. `delivered`
         holds the ids of the messages that each of them has."""
-        lead = self.parts.lead
         for job in self.of_session():
             if job.running or job.told:
                 continue
             if job.agent not in delivered:
                 self._gone.add(job.agent)
-            if job.message_id in delivered.get(job.agent, delivered[lead]):
+            if any(job.message_id in ids for ids in delivered.values()):
                 self._save(replace(job, told=True))
             else:
                 self.tell(job)
@@ -231,9 +233,12 @@ class Jobs:
     def discard(self, job: Job) -> None:
         """The job that was begun could not be started, or had ended before it was one."""
         with self._lock:
+            running = self._running.get(job.id)
+            if running is not None and running.program is not None:
+                return  # it runs, although something else went wrong: it ends like any other
             self._running.pop(job.id, None)
         self.parts.store.discard(job)
-        self.parts.settled()
+        self.parts.wake()
 
     async def start(self, command: Command, mark: str) -> Program:
         """A program that is ended with the run. Raises `ProgramMissing`."""
@@ -263,16 +268,9 @@ class Jobs:
         spool = Spool(output, limits.output_bytes, self.parts.clean)
         program.divert(spool)
         running.program, running.spool = program, spool
-        self.parts.emit(
-            "job_started",
-            job.agent,
-            job=job.id,
-            command=job.command,
-            task=job.task,
-            moved=job.moved,
-        )
         self._group.start_soon(self._see_to_its_end, running, seconds or limits.seconds)
-        self._group.start_soon(self._call_after_long)
+        told = {"command": job.command, "task": job.task, "moved": job.moved}
+        self.parts.emit("job_started", job.agent, job=job.id, **told)
         return spool
 
     # Ending
@@ -315,6 +313,9 @@ class Jobs:
         assert spool is not None
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(seconds):
+                with anyio.move_on_after(self.parts.limits.long_seconds):
+                    await program.over.wait()
+                self.parts.wake()
                 await program.over.wait()
             if not program.over.is_set():
                 running.reason = running.reason or f"it took longer than {seconds:g} seconds"
@@ -322,32 +323,40 @@ class Jobs:
             spool.close()
             await to_thread.run_sync(self._settle, running, limiter=anyio.CapacityLimiter(1))
             running.over.set()
-            self.parts.settled()
+            self.parts.wake()
 
     def _settle(self, running: _Running) -> None:
         """Record the end, then tell the agent, then count it as over: in this order."""
+        problem: TeamError | None = None
         try:
             with self._lock:
                 running.job = self._ended(running)
                 self._save(running.job)
             self.tell(running.job)
         except TeamError as error:
-            text = f"the end of {running.job.id} could not be recorded: {error}"
-            self.parts.emit("notice", running.job.agent, text=text)
+            problem = error
         finally:
             with self._lock:
                 self._running.pop(running.job.id, None)
-            job = running.job
-            self.parts.emit(
-                "job_ended",
-                job.agent,
-                job=job.id,
-                status=job.status,
-                exit_code=job.code,
-                reason=job.reason,
-                survivors=len(job.survivors),
-                seconds=round(self.parts.clock.monotonic() - running.began, 6),
-            )
+        # A log that cannot be written either must not end the run.
+        with contextlib.suppress(TeamError):
+            self._announce(running, problem)
+
+    def _announce(self, running: _Running, problem: TeamError | None) -> None:
+        job = running.job
+        if problem is not None:
+            text = f"the end of {job.id} could not be recorded: {problem}"
+            self.parts.emit("notice", job.agent, text=text)
+        self.parts.emit(
+            "job_ended",
+            job.agent,
+            job=job.id,
+            status=job.status,
+            exit_code=job.code,
+            reason=job.reason,
+            survivors=len(job.survivors),
+            seconds=round(self.parts.clock.monotonic() - running.began, 6),
+        )
 
     def _ended(self, running: _Running) -> Job:
         program, spool, job = running.program, running.spool, running.job
@@ -380,9 +389,9 @@ class Jobs:
         body = notification(job, self.parts.store.output(job.id), self.parts.contained)
         shown = job.status if job.status in (COMPLETED, FAILED) else KILLED
         attributes = {"job": job.id, "status": shown, "exit_code": job.code}
-        to = self.parts.lead if job.agent in self._gone else job.agent
-        self._send(to, body, attributes, job.message_id)
         with self._lock:
+            to = self.parts.lead if job.agent in self._gone else job.agent
+            self._send(to, body, attributes, job.message_id)
             self._save(replace(job, told=True))
 
     def _send(self, to: str, body: str, attributes: Mapping[str, str], message_id: str) -> None:
@@ -394,12 +403,13 @@ class Jobs:
         if running is not None:
             running.job = job
 
-    async def _answer_requests(self, requests: Bell) -> None:
-        """End the jobs that a person asked to have ended, from another process. What is asked of
-        a job that has ended, or of another run's, has no object any more."""
+    async def answer_requests(self) -> None:
+        """End the jobs that a person asked to have ended, from another process, for ever. What is
+        asked of a job that has ended, or of another run's, has no object any more."""
+        assert self._requests is not None
         limiter = anyio.CapacityLimiter(1)
         while True:
             for job_id in await to_thread.run_sync(self.parts.store.to_kill, limiter=limiter):
                 await self.kill(job_id, "a person ended it")
                 await to_thread.run_sync(self.parts.store.answered, job_id, limiter=limiter)
-            await requests.wait(POLL_SECONDS)
+            await self._requests.wait(POLL_SECONDS)

@@ -69,7 +69,7 @@ class Yard:
                 run=self.run_id,
                 lead="lead",
                 is_ending=lambda: False,
-                settled=self._notify,
+                wake=self._notify,
                 limits=self.limits,
                 contained=isinstance(self.sandbox, Bubblewrap),
             )
@@ -86,6 +86,7 @@ class Yard:
         )
         async with anyio.create_task_group() as group:
             self.jobs.open(group)
+            group.start_soon(self.jobs.answer_requests)
             task_status.started()
             await self._enough.wait()
             await self.jobs.shut_down("the run has ended")
