@@ -133,7 +133,7 @@ def _watched(shared: Shared, request: RunRequest, output: str) -> RunResult:
 def _leave(view: View) -> None:
     from team_runtime.process.adoption import end_adopted
 
-    end_adopted()
+    end_adopted(leave_git=True)
     view.leave()
 
 

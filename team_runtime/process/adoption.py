@@ -71,10 +71,11 @@ def _adopting() -> Iterator[None]:
         control(CHILD_SUBREAPER, 0)
 
 
-def end_adopted(proc: Path = _PROC) -> None:
-    """Kill what was left to this process, until nothing more comes."""
+def end_adopted(proc: Path = _PROC, leave_git: bool = False) -> None:
+    """Kill what was left to this process, until nothing more comes. With `leave_git` git may
+    finish: cut off it leaves locks and half a checkout."""
     for _ in range(_ROUNDS):
-        left = _adopted(proc)
+        left = _adopted(proc, leave_git=leave_git)
         if not left:
             return
         for pid in left:
@@ -112,13 +113,16 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-def _adopted(proc: Path, states: str = "") -> list[int]:
+def _adopted(proc: Path, states: str = "", leave_git: bool = False) -> list[int]:
     """The children in sessions of their own, in one of `states` if any are given."""
     found = []
     for entry in processes(proc):
         try:
-            rest = (entry / "stat").read_text(errors="replace").rpartition(") ")[2].split()
+            name, _, fields = (entry / "stat").read_text(errors="replace").rpartition(") ")
         except OSError:
+            continue
+        rest = fields.split()
+        if leave_git and " (git" in name:
             continue
         state, parent, session = rest[0], int(rest[1]), int(rest[3])
         if parent == os.getpid() and session != os.getsid(0) and state in (states or state):

@@ -26,7 +26,9 @@ _VALUE: Final = re.compile(
     r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|COOKIE|AUTH)S?(_|$)", re.IGNORECASE
 )
 _SHORTEST: Final = 8
-"""Characters of a secret that is looked for: shorter texts occur by chance."""
+"""Characters of a secret that is looked for."""
+_LONGEST_WORD: Final = 16
+"""Characters from which on a text without digits is taken for no word."""
 
 
 def scrubbed(environ: Mapping[str, str], named: Collection[str] = ()) -> dict[str, str]:
@@ -51,10 +53,16 @@ def is_secret(name: str) -> bool:
 
 
 def secret_values(environ: Mapping[str, str]) -> list[str]:
-    """What must appear nowhere: the values of variables that are named as secrets are. Paths, which
-    are no secrets, and short texts are left out."""
+    """What must appear nowhere: the values of variables that are named as secrets are. Paths, and
+    what may be a word that occurs by chance, are left out."""
     return [
         value
         for name, value in environ.items()
-        if _VALUE.search(name) and len(value) >= _SHORTEST and not value.startswith("/")
+        if _VALUE.search(name) and not value.startswith("/") and _is_no_word(value)
     ]
+
+
+def _is_no_word(value: str) -> bool:
+    """Taking out a common word would spoil every file that an agent reads."""
+    has_digit = any(character.isdigit() for character in value)
+    return len(value) >= (_SHORTEST if has_digit else _LONGEST_WORD)

@@ -24,6 +24,8 @@ from team_runtime.text import one_line
 
 _HEAD: Final = 64 * 1024
 _CHUNK: Final = 64 * 1024
+_AT_ONCE: Final = 64
+"""Connections of one command; more of them wait. Each takes descriptors of ours."""
 _SECONDS: Final = 30.0
 """For a request to come whole, and for a connection to be made."""
 _ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -70,26 +72,22 @@ class Proxy:
             listener = await _received(channel)
         if listener is None:
             return
-        open_: set[asyncio.Task[None]] = set()
-
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            open_.add(task)
-            try:
-                await self._answer(reader, writer)
-            finally:
-                open_.discard(task)
-                writer.close()
-
+        free = asyncio.Semaphore(_AT_ONCE)
+        listener.setblocking(False)
         with listener:
-            server = await asyncio.start_server(answer, sock=listener, limit=_HEAD)
-            try:
-                await asyncio.Event().wait()
-            finally:
-                server.close()
-                for task in open_:
-                    task.cancel()
+            async with asyncio.TaskGroup() as open_:
+                while True:
+                    await free.acquire()
+                    wire, _ = await asyncio.get_running_loop().sock_accept(listener)
+                    task = open_.create_task(self._attend(wire))
+                    task.add_done_callback(lambda _: free.release())
+
+    async def _attend(self, wire: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=wire, limit=_HEAD)
+        try:
+            await self._answer(reader, writer)
+        finally:
+            writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request, and whatever both sides say until one of them ends."""

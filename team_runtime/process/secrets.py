@@ -19,9 +19,9 @@ from team_runtime.process.usage import User, processes, user_of
 
 _KEPT: Final = (
     "TEAM_", "PYTHON", "LD_", "DYLD_", "MALLOC_", "GLIBC_", "RES_", "LOCALDOMAIN", "HOSTALIASES",
-    "OPENSSL_", "NSS_",
+    "OPENSSL_", "NSS_", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "BROWSER",
 )  # fmt: skip
-"""What the runtime leaves for others to see, or C libraries look up late."""
+"""What the runtime leaves for others to see, C libraries look up late, or desktops need."""
 
 
 def hide_secrets(environ: Mapping[str, str]) -> None:

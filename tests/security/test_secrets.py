@@ -142,6 +142,7 @@ def test_keys_are_found_nowhere(tmp_path: Path, layer: str) -> None:
     assert_nowhere(tmp_path, done.stdout, done.stderr, asked)
 
 
+@pytest.mark.slow
 def test_an_error_that_echoes_the_key_is_shown_without_it(tmp_path: Path) -> None:
     root = hostile(tmp_path)
     keys = [value for name, value in CANARIES.items() if name.startswith("ANTHROPIC")]
@@ -192,7 +193,7 @@ def test_only_values_that_are_secrets_are_looked_for() -> None:
         "ANTHROPIC_API_KEY": "sk-ant-1234", "GH_TOKEN": "gh-12345",
         "AWS_ACCESS_KEY_ID": "AKIA1234", "GIT_AUTHOR_NAME": "Jane Developer",
         "SSH_AUTH_SOCK": "/tmp/agent.1", "SHORT_KEY": "abc",
-        "KEYBOARD_LAYOUT": "german-nodeadkeys",
+        "KEYBOARD_LAYOUT": "german-nodeadkeys", "SECRET_KEY": "development",
     }  # fmt: skip
     assert secret_values(environ) == ["sk-ant-1234", "gh-12345", "AKIA1234"]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from typing import Final
 
 import pytest
@@ -39,9 +41,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone ado
 
 
 def passes(program: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + program], capture_output=True, text=True, check=False
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", HEAD + program],
+            env={**os.environ, "TMPDIR": folder},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
@@ -75,6 +82,21 @@ with adopting():
     gone = leave(0)
     until(lambda: not Path(f"/proc/{gone}").exists())
     assert late.wait() == 7
+""")
+
+
+def test_git_may_finish_where_it_is_asked_for() -> None:
+    passes("""
+import shutil
+git = shutil.copy(shutil.which("sleep"), os.path.join(os.environ["TMPDIR"], "git-slow"))
+with adopting():
+    slow = subprocess.Popen([git, "300"], start_new_session=True)
+    other = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    end_adopted(leave_git=True)
+    assert not Path(f"/proc/{other.pid}").exists()
+    assert slow.poll() is None
+assert not Path(f"/proc/{slow.pid}").exists()
+other.wait(), slow.wait()
 """)
 
 
