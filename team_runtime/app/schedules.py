@@ -66,6 +66,7 @@ def add_cron(
             ready=team.ready.wait,
             is_open=is_open,
             waits_for=waits_for,
+            on_quiet=lambda: team.ring(LEAD),
         )
     )
     workspace.events.add(cron.on_event)

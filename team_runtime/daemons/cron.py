@@ -49,6 +49,8 @@ class Surroundings:
     """Whether the agents still take on something new."""
     waits_for: Callable[[Entry], bool]
     """Whether the run shall wait for the next slot of a schedule."""
+    on_quiet: Callable[[], None]
+    """Called when nothing can come any more that could before."""
 
 
 @dataclass
@@ -63,6 +65,8 @@ class Cron:
     """Ids of the messages that were sent."""
     _working: defaultdict[str, dict[_Key, str]] = field(default_factory=lambda: defaultdict(dict))
     """What each agent has been given and is working on, with why it failed; empty if not."""
+    _expects: bool = True
+    """Whether something could come when it was looked at last."""
 
     async def run(self) -> None:
         """Look every second, until cancelled."""
@@ -91,6 +95,9 @@ class Cron:
             for firing in self._open(entry):
                 if firing.state == RECORDED:
                     self._deliver(entry, firing)
+        expected, self._expects = self._expects, self.can_come()
+        if expected and not self._expects:
+            self.parts.on_quiet()
 
     def can_come(self) -> bool:
         """Whether a firing of this session will still wake one of its agents."""
