@@ -23,6 +23,7 @@ from team_runtime.events import Emit
 from team_runtime.models.base import Model
 from team_runtime.notify.notifier import Notifier
 from team_runtime.notify.sinks import make_sinks
+from team_runtime.process.adoption import adopting
 from team_runtime.process.run import BlockingRunner
 from team_runtime.store.files import Store
 from team_runtime.store.presence import hold_daemon
@@ -56,7 +57,7 @@ class Headless:
 
         Raises `DaemonRunning` when another process serves this workspace.
         """
-        with hold_daemon(self._store), self._telling():
+        with hold_daemon(self._store), adopting(), self._telling():
             begun()
             while not self._ended.is_set():
                 self._listen()

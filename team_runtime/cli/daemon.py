@@ -29,7 +29,6 @@ def command(shared: Shared, session: str | None, **given: Any) -> None:
     only_a_person("start a daemon")
     from team_runtime.app.headless import Headless, Serving
     from team_runtime.config import Settings, load
-    from team_runtime.process.adoption import adopting
 
     workspace = shared.workspace
     if session is not None:
@@ -50,8 +49,7 @@ def command(shared: Shared, session: str | None, **given: Any) -> None:
         _tell(shared, record)
 
     workspace.events.add(tell)
-    with adopting():
-        Headless(Serving(workspace, os.environ, settings, session, on_event=tell)).serve(begun)
+    Headless(Serving(workspace, os.environ, settings, session, on_event=tell)).serve(begun)
     shared.say("team: the daemon has ended")
 
 

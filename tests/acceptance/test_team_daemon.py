@@ -1,0 +1,267 @@
+"""`team daemon`: schedules fire with no terminal open, each in its session, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from team_runtime.app.headless import Headless, Serving
+from team_runtime.clock import SystemClock
+from team_runtime.config import Settings
+from team_runtime.daemons.schedules import Schedule
+from team_runtime.errors import DaemonRunning
+from team_runtime.store.presence import hold_daemon, hold_team
+from tests.support.api import Seen, team_environment
+from tests.support.cli import team_here
+from tests.support.scripted_team import (
+    MODEL,
+    Playing,
+    Recorder,
+    Script,
+    call,
+    make_repository,
+    outside,
+    run_team,
+)
+
+PLAYBOOK = """
+def reply(agent, messages):
+    return "It is time."
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "repo")
+
+
+def says(*texts: str) -> Script:
+    return lambda seen: iter(texts)
+
+
+def daemon(
+    root: Path, lead: Script, session: str | None = None, model: str = MODEL
+) -> tuple[Headless, Playing]:
+    playing = Playing({"lead": lead}, Recorder())
+
+    def settings(record: Mapping[str, Any]) -> Settings:
+        return Settings(model=model, timeout=25)
+
+    parts = Serving(
+        outside(root),
+        team_environment(root.parent),
+        settings,
+        session,
+        playing.recorder.record,
+        {MODEL: playing},
+    )
+    return Headless(parts), playing
+
+
+def due(root: Path, session: str | None = None, when: str = "in 5 minutes", **more: Any) -> str:
+    """The id of a schedule that was made ten minutes ago."""
+    made_at = SystemClock().now() - timedelta(minutes=10)
+    given = {"prompt": "look", "zone": "UTC", "created_by": "person", **more}
+    draft = Schedule(id="", when=when, created_at=made_at, session=session, **given)
+    return outside(root).schedules.add(draft).id
+
+
+def firings(root: Path, id: str) -> list[tuple[str, str | None]]:
+    return [(f.state, f.session) for f in outside(root).schedules.get(id).history.firings]
+
+
+def sessions(root: Path) -> list[str]:
+    return sorted(record["id"] for record in outside(root).sessions.list())
+
+
+def test_a_schedule_of_nobody_begins_a_session_of_its_own(root: Path) -> None:
+    first, second = due(root), due(root)
+    headless, playing = daemon(root, says("I looked.", "I looked."))
+    for _ in range(3):
+        headless.tick()
+
+    assert len(sessions(root)) == 2
+    assert len(playing.requests) == 2
+    for id in (first, second):
+        ((state, session),) = firings(root, id)
+        assert state == "acknowledged"
+        assert outside(root).sessions.load(str(session))["schedule"] == id
+
+
+def test_it_wakes_the_session_that_made_the_schedule_where_it_was(root: Path) -> None:
+    ran = run_team(root, {"lead": says("Ready.")})
+    id = due(root, ran.result.session)
+    headless, playing = daemon(root, says("I looked."))
+    headless.tick()
+
+    assert firings(root, id) == [("acknowledged", ran.result.session)]
+    (request,) = playing.requests
+    assert b"Do it." in request.messages
+    assert b"look</scheduled>" in request.messages
+    assert sessions(root) == [ran.result.session]
+
+
+def test_schedules_without_a_session_wake_the_one_that_the_daemon_names(root: Path) -> None:
+    session = run_team(root, {"lead": says("Ready.")}).result.session
+    id = due(root)
+    headless, _ = daemon(root, says("I looked."), session)
+    headless.tick()
+    assert firings(root, id) == [("acknowledged", session)]
+
+
+def test_what_belongs_to_a_run_alone_is_not_fired(root: Path) -> None:
+    session = run_team(root, {"lead": says("Ready.")}).result.session
+    id = due(root, session, durable=False)
+    headless, playing = daemon(root, says())
+    headless.tick()
+    assert firings(root, id) == []
+    assert playing.requests == []
+
+
+def test_while_a_team_is_running_it_waits(root: Path) -> None:
+    id = due(root)
+    headless, _ = daemon(root, says("I looked."))
+    with hold_team(outside(root).store, "s-20260601-120000-4f2a"):
+        headless.tick()
+        assert firings(root, id) == []
+    headless.tick()
+    assert firings(root, id)[0][0] == "acknowledged"
+
+
+def test_what_was_recorded_before_a_kill_is_delivered_once(root: Path) -> None:
+    """Killed between the record and the session, and between the session and its run."""
+    id = due(root)
+    outside(root).schedules.decide(id, SystemClock().now())
+    assert firings(root, id) == [("recorded", None)]
+    headless, playing = daemon(root, says("I looked."))
+    headless.tick()
+    headless.tick()
+    assert firings(root, id)[0][0] == "acknowledged"
+    assert len(playing.requests) == 1
+
+
+def test_what_cannot_be_begun_has_failed_and_is_not_tried_for_ever(root: Path) -> None:
+    id = due(root, "s-20260601-120000-4f2a", "* * * * *")
+    headless, _ = daemon(root, says())
+    for _ in range(3):
+        headless.tick()
+    entry = outside(root).schedules.get(id)
+    failed = [f for f in entry.history.firings if f.state == "failed"]
+    assert [f.note for f in failed] == [
+        "There is no session 's-20260601-120000-4f2a'. There are none yet."
+    ]
+    assert entry.history.failures == 1
+
+
+def test_a_call_that_needs_a_person_is_refused_recorded_and_blocks_nothing(root: Path) -> None:
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [call("bash", command="touch forbidden")]
+        yield "I may not."
+
+    id = due(root)
+    headless, _ = daemon(root, lead)
+    headless.tick()
+    (firing,) = outside(root).schedules.get(id).history.firings
+    assert firing.state == "failed"
+    assert "bash needed a person" in str(firing.note)
+    assert outside(root).schedules.get(id).history.failures == 0
+    assert not (root / "forbidden").exists()
+
+
+def test_a_second_daemon_is_refused_by_name(root: Path) -> None:
+    headless, _ = daemon(root, says())
+    with hold_daemon(outside(root).store), pytest.raises(DaemonRunning, match=r"pid \d+"):
+        headless.serve()
+
+
+class Real:
+    """A daemon of its own, as a service manager starts it."""
+
+    def __init__(self, root: Path) -> None:
+        playbook = root.parent / "playbook.py"
+        playbook.write_text(PLAYBOOK)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "team_runtime", "daemon", "--model", f"scripted:{playbook}"],
+            cwd=root,
+            env=team_environment(root.parent),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def until(self, text: str) -> None:
+        """Read its log up to a line that holds `text`."""
+        assert self.process.stderr is not None
+        seen = []
+        for line in self.process.stderr:
+            seen.append(line)
+            if text in line:
+                return
+        raise AssertionError("".join(seen))
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        self.process.communicate(timeout=40)
+        return self.process.returncode
+
+
+def test_reminders_fire_with_no_terminal_open_also_after_a_kill(root: Path) -> None:
+    """From the command line to the conversation, through a `kill -9` and a clean end."""
+    first = Real(root)
+    first.until("waiting for schedules")
+    refused = team_here(root, "daemon")
+    assert refused.code == 2
+    assert f"pid {first.process.pid}" in refused.err
+    assert first.end(signal.SIGKILL) == -signal.SIGKILL
+
+    id = json.loads(team_here(root, "cron", "add", "in 1 second", "stretch", "--json").out)["id"]
+    second = Real(root)
+    try:
+        second.until("state=acknowledged")
+        second.process.send_signal(signal.SIGHUP)  # its terminal is closed: it goes on
+        shown = team_here(root, "status").out
+        assert f"team daemon (pid {second.process.pid}) waits for schedules" in shown
+    finally:
+        code = second.end(signal.SIGTERM)
+    assert code == 0
+    assert "team daemon" not in team_here(root, "status").out
+    (firing,) = team_here(root, "cron", "history", id, "--json").json
+    entries = outside(root).sessions.transcript(firing["session"], "lead").entries()
+    assert sum(len(entry.get("mail", ())) for entry in entries) == 1
+
+
+def are_over(root: Path, ids: list[str]) -> bool:
+    return all(entry.is_over for entry in map(outside(root).schedules.get, ids))
+
+
+@pytest.mark.fault
+@pytest.mark.timeout(300)
+def test_twenty_kills_of_a_real_daemon(root: Path) -> None:
+    """At moments from its start to after its work; each firing is delivered, and once."""
+    ids = [due(root, when="in 9 minutes") for _ in range(20)]
+    for n in range(20):
+        process = Real(root)
+        time.sleep(0.4 + 0.08 * n)
+        process.end(signal.SIGKILL)
+    last = Real(root)
+    try:
+        while not are_over(root, ids):
+            last.until("run_ended")
+    finally:
+        last.end(signal.SIGTERM)
+    for id in ids:
+        ((state, session),) = firings(root, id)
+        assert state == "acknowledged"
+        entries = outside(root).sessions.transcript(str(session), "lead").entries()
+        mail = [each for entry in entries for each in entry.get("mail", ())]
+        assert len([each for each in mail if id in each]) == 1
