@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -50,7 +51,7 @@ class Headless:
     """The daemon of one workspace. Its thread runs the teams that it wakes."""
 
     parts: Serving
-    _ended: threading.Event = field(default_factory=threading.Event)
+    _is_ended: bool = False
 
     def serve(self, begun: Callable[[], None] = lambda: None) -> None:
         """Until `stop`, or a signal when this is the main thread. `begun` is called once it serves.
@@ -58,11 +59,12 @@ class Headless:
         Raises `DaemonRunning` when another process serves this workspace.
         """
         with hold_daemon(self._store), adopting(), self._telling():
+            self._listen()
             begun()
-            while not self._ended.is_set():
-                self._listen()
+            while not self._is_ended:
                 self.tick()
-                self._ended.wait(1 - self._store.clock.now().microsecond / 1e6)
+                self._listen()
+                time.sleep(1 - self._store.clock.now().microsecond / 1e6)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -77,8 +79,8 @@ class Headless:
             notifier.close(NOTIFY_SECONDS)
 
     def stop(self) -> None:
-        """End after what is going on. Safe in a signal handler."""
-        self._ended.set()
+        """End within a second after what is going on. Safe in a signal handler."""
+        self._is_ended = True
 
     def tick(self) -> None:
         """Wake the session of what is due the longest, if there is any and no team is running."""
@@ -174,9 +176,9 @@ class Headless:
                 )
             self._give_up(entry, str(error) or repr(error))
             return
-        if result.ending.interrupted:
+        if result.signalled:
             self.stop()
-        else:
+        if not result.ending.interrupted:
             self._give_up(entry, str(result.ending.error or "its run ended without it"))
 
     def _give_up(self, entry: Entry, why: str) -> None:

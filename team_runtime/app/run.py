@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -115,6 +115,8 @@ class RunResult:
     usage: Usage
     turns: int
     seconds: float
+    signalled: bool = False
+    """Whether a signal came, also one that was too late to change anything."""
 
     @property
     def unfinished(self) -> list[str]:
@@ -203,7 +205,7 @@ class _Host:
                 await group.start(interrupts.watch)
             result = await self._run(interrupts)
             group.cancel_scope.cancel()
-        return result
+        return replace(result, signalled=interrupts.seen > 0)
 
     def _leave(self) -> None:
         end_left_by([self.presence.run], leave_git=True)

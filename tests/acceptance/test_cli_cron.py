@@ -1,0 +1,152 @@
+"""`team cron`: schedules from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import team_here
+from tests.support.scripted_team import outside
+
+
+@pytest.fixture(autouse=True)
+def zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+
+
+def test_a_schedule_is_added_listed_shown_and_removed(tmp_path: Path) -> None:
+    added = team_here(tmp_path, "cron", "add", "30 9 * * mon-fri", "check the build")
+    assert added.code == 0
+    assert "'30 9 * * mon-fri' Europe/Berlin  wakes a new session/lead" in added.out
+    assert "no daemon runs here; start `team daemon`" in added.err
+
+    (listed,) = team_here(tmp_path, "cron", "list", "--json").json
+    assert listed["prompt"] == "check the build"
+    assert listed["misfire"] == "once"
+    assert listed["next"][10:16] == "T09:30"
+    assert "It has not fired yet." in team_here(tmp_path, "cron", "history", listed["id"]).out
+
+    assert team_here(tmp_path, "cron", "remove", listed["id"]).code == 0
+    assert team_here(tmp_path, "cron", "list", "--json").json == []
+    assert team_here(tmp_path, "cron", "list").out == "No schedules.\n"
+
+
+def test_one_json_value_and_nothing_else(tmp_path: Path) -> None:
+    added = team_here(tmp_path, "cron", "add", "@daily", "-", "--json", stdin="from a pipe\n")
+    assert json.loads(added.out)["prompt"] == "from a pipe\n"
+
+
+def test_the_options_are_kept(tmp_path: Path) -> None:
+    session = outside(tmp_path).sessions.create({"agents": [{"name": "anna", "role": "r"}]})["id"]
+    arguments = ["--tz", "Asia/Tokyo", "--session", session, "--to", "anna", "--misfire", "all"]
+    arguments += ["--once", "--expires", "2099-01-01T00:00", "--jitter", "30", "--json"]
+    added = team_here(tmp_path, "cron", "add", "0 3 * * *", "x", *arguments).json
+    assert added["zone"] == "Asia/Tokyo"
+    assert (added["session"], added["to"]) == (session, "anna")
+    assert (added["misfire"], added["recurring"], added["jitter"]) == ("all", False, 30)
+    assert added["expires"] == "2098-12-31T15:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["0 0 30 2 *", "x"], "no such day"),
+        (["5-1 * * * *", "x"], "runs backwards"),
+        (["* * * * * *", "x"], "use five cron fields"),
+        (["@reboot", "x"], "use five cron fields"),
+        (["at 2001-01-01T00:00", "x"], "has passed"),
+        (["@daily", "x", "--tz", "Mars/Olympus"], "no time zone"),
+        (["@daily", " "], "the prompt is empty"),
+        (["@daily", "x", "--to", "anna"], "name one with --session"),
+        (["@daily", "x", "--session", "nope"], "no session id"),
+        (["@daily", "x", "--expires", "noon"], "no ISO time"),
+        (["@yearly", "x", "--expires", "2001-01-01T00:00"], "expire before"),
+        (["@daily", "x", "--jitter", "-1"], "jitter"),
+        (["@daily"], "PROMPT"),
+    ],
+)
+def test_bad_input_is_refused_and_stores_nothing(
+    tmp_path: Path, arguments: list[str], problem: str
+) -> None:
+    refused = team_here(tmp_path, "cron", "add", *arguments)
+    assert refused.code == 2
+    assert problem in refused.err
+    assert refused.out == ""
+    assert outside(tmp_path).schedules.entries() == []
+
+
+def test_an_agent_of_no_session_is_refused_with_those_that_are_there(tmp_path: Path) -> None:
+    session = outside(tmp_path).sessions.create({})["id"]
+    refused = team_here(tmp_path, "cron", "add", "@daily", "x", "--session", session, "--to", "bob")
+    assert refused.code == 2
+    assert "agents: lead" in refused.err
+
+
+@pytest.mark.parametrize("command", [["add", "@daily", "x"], ["remove", "cron_00000000"]])
+def test_an_agent_cannot_do_it_from_a_command(
+    tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEAM_AGENT", "anna")
+    refused = team_here(tmp_path, "cron", *command)
+    assert refused.code == 4
+    assert "only a person may" in refused.err
+
+
+@pytest.mark.parametrize("command", ["remove", "history"])
+def test_an_unknown_schedule_is_named(tmp_path: Path, command: str) -> None:
+    refused = team_here(tmp_path, "cron", command, "cron_00000000")
+    assert refused.code == 2
+    assert "there is no schedule 'cron_00000000'; schedules: none" in refused.err
+
+
+def test_next_prints_one_time_with_its_offset_a_line(tmp_path: Path) -> None:
+    arguments = ["30 1 * * *", "--tz", "America/New_York", "--from", "2026-10-31T12:00", "-n", "3"]
+    shown = team_here(tmp_path, "cron", "next", *arguments)
+    assert shown.out.splitlines() == [
+        *("2026-11-01T01:30:00-04:00", "2026-11-02T01:30:00-05:00", "2026-11-03T01:30:00-05:00"),
+    ]
+    assert team_here(tmp_path, "cron", "next", *arguments, "--json").json == shown.out.split()
+    assert list(tmp_path.iterdir()) == [], "nothing is stored"
+
+
+def test_next_is_strictly_later_and_in_this_machines_zone(tmp_path: Path) -> None:
+    shown = team_here(tmp_path, "cron", "next", "@hourly", "--from", "2026-06-01T09:00", "-n", "1")
+    assert shown.out == "2026-06-01T10:00:00+02:00\n"
+
+
+@pytest.mark.parametrize(
+    ("when", "times"),
+    [
+        ("in 3 minutes", ["2026-06-01T09:03:00+02:00"]),
+        ("at 2026-06-01T18:00", ["2026-06-01T18:00:00+02:00"]),
+    ],
+)
+def test_next_of_a_one_shot_is_one_time(tmp_path: Path, when: str, times: list[str]) -> None:
+    shown = team_here(tmp_path, "cron", "next", when, "--from", "2026-06-01T09:00", "--json")
+    assert shown.json == times
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["0 0 30 2 *"],
+        ["at 2026-06-01T08:59", "--from", "2026-06-01T09:00"],
+        ["@daily", "--from", "yesterday"],
+        ["@daily", "--from", "9999-12-31T23:59"],
+        ["@daily", "--tz", "nowhere"],
+        ["@daily", "-n", "0"],
+    ],
+)
+def test_next_refuses_what_can_never_fire(tmp_path: Path, arguments: list[str]) -> None:
+    refused = team_here(tmp_path, "cron", "next", *arguments)
+    assert (refused.code, refused.out) == (2, "")
+
+
+def test_a_wrong_zone_of_the_machine_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Nowhere/Land")
+    assert team_here(tmp_path, "cron", "next", "@daily").code == 2
+    assert team_here(tmp_path, "cron", "next", "@daily", "--tz", "UTC").code == 0
