@@ -23,6 +23,8 @@ from team_runtime.clock import Entropy, SystemEntropy
 May: TypeAlias = Callable[[str], bool]
 """Whether a path below the folder, after all links, may be used."""
 
+DEEPEST: Final = 200
+"""Names in a path. Git, shells and Python's own clean-up stumble over much deeper trees."""
 PROTECTED: Final = frozenset({".git", ".tasks", ".team", "team.toml", "worktrees"})
 """Names at the top of a workspace that belong to git or to the runtime; `.git` anywhere."""
 _GIT: Final = frozenset({".git", "git~1"})
@@ -67,6 +69,8 @@ def relative(root: Path, path: str) -> str:
             parts.pop()
         else:
             raise OutsideRoot(path)
+    if len(parts) > DEEPEST:
+        raise _error(errno.ENAMETOOLONG, f"{path[:80]}…", f"more than {DEEPEST} folders deep")
     return "/".join(parts) or "."
 
 

@@ -94,7 +94,9 @@ def malformed(count: int, stage: Stage) -> Iterator[tuple[str, Json]]:
 def stage(tmp_path: Path) -> Iterator[Stage]:
     """In the mode in which nothing but walls is left."""
     with from_thread.start_blocking_portal() as portal:
-        yield Stage(portal, new_repository(tmp_path), "bypassPermissions")
+        stage = Stage(portal, new_repository(tmp_path), "bypassPermissions")
+        yield stage
+        stage.close()
 
 
 def all_refused(stage: Stage, count: int) -> None:

@@ -20,7 +20,14 @@ from hypothesis import strategies as st
 
 from team_runtime.places import SETTINGS_FILE
 from team_runtime.store import beneath as module
-from team_runtime.store.beneath import Beneath, OutsideRoot, is_protected, printable, relative
+from team_runtime.store.beneath import (
+    DEEPEST,
+    Beneath,
+    OutsideRoot,
+    is_protected,
+    printable,
+    relative,
+)
 from tests.support.state import forked
 from tests.support.tools import snapshot
 
@@ -81,6 +88,14 @@ def test_a_path_that_leads_out_is_refused(path: str) -> None:
 def test_what_can_be_no_path_is_an_error(path: str) -> None:
     with pytest.raises(OSError, match="not a possible path"):
         relative(Path("/w/app"), path)
+
+
+def test_a_path_that_is_deeper_than_programs_can_bear_is_an_error(root: Path) -> None:
+    for deep in ("x/" * 3000 + "f", "x/" * DEEPEST + "f", f"{root}/{'x/' * DEEPEST}f"):
+        with pytest.raises(OSError, match="folders deep"):
+            relative(root, deep)
+    assert relative(root, "x/" * (DEEPEST - 1) + "f").count("/") == DEEPEST - 1
+    assert relative(root, "x/../" * 3000 + "f") == "f"
 
 
 def test_an_absolute_path_may_name_the_folder_by_its_real_name(root: Path, tmp_path: Path) -> None:
@@ -309,7 +324,7 @@ def test_a_name_that_is_too_long_changes_nothing(root: Path, path: str) -> None:
     before = snapshot(root)
     with pytest.raises(OSError, match=os.strerror(errno.ENAMETOOLONG)):
         write(root, "x" * 300)
-    with pytest.raises(OSError, match=r"too long|No such"):
+    with pytest.raises(OSError, match=r"too long|No such|folders deep"):
         read(root, path)
     assert snapshot(root) == before
 
