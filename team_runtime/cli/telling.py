@@ -115,6 +115,7 @@ _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str | None]]] = {
     "tool_started": tool_line,
     "tool_ended": lambda r: f"{r['tool']} gave an error" if r["is_error"] else None,
     "permission_denied": lambda r: f"was refused {r['tool']}: {one_line(r['reason'])}",
+    "network_refused": lambda r: f"a command may not reach {one_line(r['host'], 80)}",
     "task_created": lambda r: f"created {r['task']}: {one_line(r['subject'], 80)}",
     "task_claimed": lambda r: f"claimed {r['task']}",
     "task_completed": lambda r: f"completed {r['task']}",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Final
 
 DUMPABLE: Final = 4
@@ -11,6 +13,10 @@ THREAD_NAME: Final = 15
 """What the system calls the calling thread, in at most 15 bytes."""
 CHILD_SUBREAPER: Final = 36
 """Whether what its descendants leave behind becomes its own children."""
+
+
+_PROCESSES: Final = 0x9FA0
+"""The kind of file system that describes processes."""
 
 
 def control(option: int, value: int | bytes) -> bool:
@@ -22,3 +28,12 @@ def control(option: int, value: int | bytes) -> bool:
     given = value if isinstance(value, bytes) else ctypes.c_ulong(value)
     unused = [ctypes.c_ulong(0)] * 3
     return bool(ctypes.CDLL(None).prctl(option, given, *unused) == 0)
+
+
+def describes_processes(folder: Path) -> bool:
+    """Whether the kernel itself answers in `folder`, and no other file system in its place."""
+    import ctypes
+
+    found = (ctypes.c_long * 32)()  # begins with the kind; longer than any there is
+    done = ctypes.CDLL(None).statfs(os.fsencode(folder), found)
+    return bool(done == 0 and found[0] == _PROCESSES)

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 from team_runtime.errors import TeamError
 from team_runtime.process.base import Command
+from team_runtime.process.control import describes_processes
 from team_runtime.process.orphans import MARK
 from team_runtime.process.run import BlockingRunner
 from team_runtime.process.usage import processes
@@ -89,7 +90,8 @@ def _ancestors(look: Look) -> Iterator[Process]:
             continue
         again = look(child.pid)
         if again is not None and again.parent == child.parent:
-            return  # it belongs to somebody else, and the system shows only our own
+            _check_foreign(child.parent)
+            return
         # A parent died while we looked, and somebody adopted its child: from the beginning.
         child = again or look(os.getpid())
         if child is None:
@@ -97,21 +99,39 @@ def _ancestors(look: Look) -> Iterator[Process]:
     raise Untold
 
 
+def _check_foreign(pid: int) -> None:
+    """Some systems show nobody the processes of others. One of our own is out of sight only when
+    something was put over it. Raises `Untold` then."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return
+    except ProcessLookupError:
+        raise Untold from None
+    raise Untold
+
+
 def _looking(proc: Path) -> Look:
-    if (proc / "self" / "stat").exists():
-        return lambda pid: _described(proc, pid)
-    return _listed().get
+    if not (proc / "self" / "stat").exists():
+        return _listed().get
+    if proc == _PROC and not describes_processes(proc):
+        raise Untold
+    return lambda pid: _described(proc, pid)
 
 
 def _described(proc: Path, pid: int) -> Process | None:
     # Asked about ourselves, it also answers where the view of processes is not our own.
     place = "self" if pid == os.getpid() else str(pid)
     try:
-        text = (proc / place / "stat").read_text(errors="replace")
+        with (proc / place / "stat").open(errors="replace") as file:
+            is_other = os.fstat(file.fileno()).st_dev != proc.stat().st_dev
+            text = file.read()
     except OSError:
         return None
     number, _, rest = text.partition(" (")
     name, _, fields = rest.rpartition(") ")
+    if is_other or place not in ("self", number):
+        raise Untold  # something was put over it
     return Process(int(number), int(fields.split()[1]), name)
 
 

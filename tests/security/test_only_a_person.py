@@ -46,6 +46,9 @@ if os.fork(): os._exit(0)
 while not os.path.exists(sys.argv[1]): time.sleep(0.02)
 subprocess.run(open(sys.argv[1]).read(), shell=True, env={"PATH": "/usr/bin:/bin"})
 """
+OVER: Final = """run=$PPID; while [ "$(cat /proc/$run/comm)" != "team run" ]; do
+run=$(cut -d" " -f4 /proc/$run/stat); done
+env -i run=$run unshare --map-root-user --mount sh -c '{}; TRY'"""
 WAYS: Final[dict[str, str]] = {
     "openly": "TRY",
     "without our variables": "env -u TEAM_AGENT -u TEAM_RUN TRY",
@@ -63,6 +66,9 @@ WAYS: Final[dict[str, str]] = {
     "by make": "printf 'all:\\n\\t@TRY\\n' | env -i make -s -f -",
     "by a helper that was left behind": "env -i PYTHON -c HELPER JOB; printf '%s' 'TRY' > JOB",
     "in a terminal that was left behind": "env -i tmux -L JOB_NAME new-session -d 'TRY'",
+    "with nothing over its parents": OVER.format("mount -t tmpfs none /proc/$run"),
+    "with a file over its parents": OVER.format("mount --bind /proc/1/stat /proc/$run/stat"),
+    "with another list of processes": OVER.format("mount -t tmpfs none /proc"),
     "among processes of its own": "env -i unshare --map-root-user --pid --fork --mount-proc TRY",
 }  # fmt: skip
 QUICK: Final = ("with an empty environment", "as a daemon")

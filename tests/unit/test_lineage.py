@@ -52,8 +52,27 @@ def test_an_ancestor_carries_a_mark(tmp_path: Path) -> None:
     assert "process 19" in (agent_above({}, proc=proc) or "")
 
 
-def test_processes_of_others_may_be_out_of_sight(tmp_path: Path) -> None:
+def test_processes_of_others_may_be_out_of_sight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(pid: int, number: int) -> None:
+        assert (pid, number) == (700, 0)
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", kill)
     assert agent_above({}, proc=made_up(tmp_path, {ME: 20, 20: 700})) is None
+
+
+def test_a_process_of_our_own_that_is_out_of_sight_is_hidden(tmp_path: Path) -> None:
+    with pytest.raises(Untold):
+        agent_above({}, proc=made_up(tmp_path, {ME: 20, 20: os.getppid()}))
+
+
+def test_a_description_of_another_process_is_not_believed(tmp_path: Path) -> None:
+    proc = made_up(tmp_path, {ME: 20, 20: 1, 1: 0})
+    (proc / "20" / "stat").write_text((proc / "1" / "stat").read_text())
+    with pytest.raises(Untold):
+        agent_above({}, proc=proc)
 
 
 def test_a_process_that_shows_no_origin_is_not_believed(tmp_path: Path) -> None:
