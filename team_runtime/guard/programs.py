@@ -101,8 +101,13 @@ _AWK_RISK: Final = re.compile(r"system|getline|[|>@]")
 
 
 def _awk(args: Sequence[str]) -> list[str]:
-    risks = [arg for arg in args if arg.startswith("-") and not _AWK_HARMLESS.fullmatch(arg)]
-    return risks + [arg for arg in args if not arg.startswith("-") and _AWK_RISK.search(arg)]
+    risks, rest = [], iter(args)
+    for arg in rest:
+        if arg == "-F":
+            next(rest, None)  # what separates the fields
+        elif not _AWK_HARMLESS.fullmatch(arg) and (arg[:1] == "-" or _AWK_RISK.search(arg)):
+            risks.append(arg)
+    return risks
 
 
 _GIT_HARMLESS: Final = {
@@ -119,15 +124,16 @@ _GIT_LONG: Final = (
     "upload-pack", "receive-pack", "exec", "output", "ext-diff", "textconv", "template", "extcmd",
     "open-files-in-pager", "config", "smtp-server", "sendmail-cmd", "to-cmd", "cc-cmd",
     "header-cmd", "separate-git-dir", "interactive", "edit-description", "web",
+    "filters", "index-output",
 )  # fmt: skip
 _GIT_SHORT: Final = {
     "archive": "o", "clone": "cu", "format-patch": "o", "grep": "O", "help": "w", "rebase": "ix",
 }  # fmt: skip
 _GIT_COMMANDS: Final = {
-    "bisect", "config", "credential", "daemon", "difftool", "fast-import", "filter-branch", "hook",
-    "http-backend", "instaweb", "maintenance", "mergetool", "remote-ext", "remote-fd", "send-email",
-    "shell", "submodule", "upload-archive", "upload-pack", "receive-pack", "for-each-repo", "gui",
-    "citool", "web--browse", "p4", "svn",
+    "bisect", "checkout-index", "citool", "config", "credential", "daemon", "difftool",
+    "fast-import", "filter-branch", "for-each-repo", "gui", "hook", "http-backend", "instaweb",
+    "maintenance", "mergetool", "p4", "receive-pack", "remote-ext", "remote-fd", "send-email",
+    "shell", "submodule", "svn", "upload-archive", "upload-pack", "web--browse",
 }  # fmt: skip
 _GIT_READING: Final = {"--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list"}
 _REMOTE_HELPER: Final = re.compile(r"\w+::")

@@ -243,8 +243,8 @@ EXACT: Final[dict[str, dict[str, list[str]]]] = {
     "awk: what runs or writes": {
         "allow": [
             "awk '{print $1}' f", "awk -F: '{print $2}' f", "awk 'NR==3' f",
-            "awk -F , 'END{print NR}' f", "awk -v n=3 'NR==n' f", "awk '/x/{c++} END{print c}' f",
-            "ls | awk '{print $5}'",
+            "awk -F '|' '{print $1}' f", "awk -F , 'END{print NR}' f", "awk -v n=3 'NR==n' f",
+            "awk '/x/{c++} END{print c}' f", "ls | awk '{print $5}'",
         ],
         "ask": [
             "awk 'BEGIN{system(\"id\")}'", "awk '{print > \"f\"}' f", "awk '{print | \"sh\"}' f",
@@ -252,6 +252,7 @@ EXACT: Final[dict[str, dict[str, list[str]]]] = {
             "awk -i inplace 1 f", "awk '@load \"filefuncs\"; 1' f", "awk --file=p f",
             "awk -v f=system 'BEGIN{@f(\"id\")}'", "awk -E p f", "awk -o/tmp/x 1 f",
             "awk 'BEGIN { while ((getline l) ) 1 }'", "awk -l x 1",
+            "awk -F -F 'BEGIN{system(1)}'",
         ],
         "deny": [
             "awk 'BEGIN{system(\"rm f\")}'", "awk '{print | \"rm f\"}' f",
@@ -307,6 +308,8 @@ EXACT: Final[dict[str, dict[str, list[str]]]] = {
             "git format-patch -o d HEAD", "git branch --edit-description",
             "git add --interactive", "git init --separate-git-dir=x",
             "git for-each-repo --config=x y", "git credential fill", "git maintenance start",
+            "git cat-file --filters HEAD:x", "git read-tree --index-output=f x",
+            "git checkout-index --prefix=/x/ -a",
         ],
     },
     "git push, however it is said": {
