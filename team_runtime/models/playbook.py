@@ -14,9 +14,9 @@ from team_runtime.errors import InputError
 from team_runtime.types import Json
 
 _ELEMENT: Final = re.compile(
-    r"<(team_message|task_notification)((?: [a-z_]+=\"[^\"]*\")*)>", re.ASCII
+    r"<(team_message|task_notification|scheduled)((?: [a-z_]+=\"[^\"]*\")*)>", re.ASCII
 )
-_TYPES: Final = {"task_notification": "notification"}
+_TYPES: Final = {"task_notification": "notification", "scheduled": "scheduled"}
 """The type of what says it by its element."""
 _ATTRIBUTE: Final = re.compile(r" ([a-z_]+)=\"([^\"]*)\"", re.ASCII)
 _BOOLEAN: Final = "tag:yaml.org,2002:bool"

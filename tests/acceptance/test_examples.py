@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import configparser
 import json
+import plistlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from team_runtime.cli.daemon import command as daemon
 from tests.support.api import git, team_environment
 from tests.support.cli import team_here, write_file
 
@@ -82,3 +85,39 @@ def test_a_playbook_in_yaml(root: Path) -> None:
 def test_a_playbook_in_python(root: Path) -> None:
     ran = team_here(root, "run", "Count.", "--model", f"scripted:{EXAMPLES / 'my_playbook.py'}")
     assert (ran.code, ran.out) == (0, "Files here: 1\n"), ran.err
+
+
+def test_a_reminder(root: Path) -> None:
+    model = f"scripted:{EXAMPLES / 'reminder.yaml'}"
+    ran = team_here(root, "run", "Remind me about the meeting.", "--model", model)
+    assert ran.code == 0, ran.err
+    assert ran.out.endswith(": the meeting begins now.\n")
+    assert ran.out.startswith("It is 20")
+
+
+def test_a_nightly_schedule(tmp_path: Path, environ: dict[str, str]) -> None:
+    done = subprocess.run(
+        ["sh", str(EXAMPLES / "nightly.sh")],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    )
+    assert "start `team daemon`" in done.stderr
+    *_, before, after = done.stdout.splitlines()
+    assert (before, after) == ("2026-10-25T03:30:00+01:00", "2026-10-26T03:30:00+01:00")
+
+
+def test_the_units_of_the_daemon_are_well_formed_and_name_options_that_exist() -> None:
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read(EXAMPLES / "team-daemon.service")
+    (label, arguments) = ("local.team-daemon", unit["Service"]["ExecStart"].split()[1:])
+    plist = plistlib.loads((EXAMPLES / "team-daemon.plist").read_bytes())
+    assert plist["Label"] == label
+    started = plist["ProgramArguments"][-1].split('/team"')[1].split()
+    for name, *options in (arguments, started):
+        assert name == "daemon"
+        daemon.make_context(name, options)
