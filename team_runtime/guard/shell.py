@@ -197,6 +197,7 @@ _HEAD: Final = re.compile(
     rf"(?:^|[;|&(\n`])[ \t]*(?:(?:{'|'.join(_LEADS)}|[!{{]|-\S+)[ \t]+)*+((?:{_PART})++)"
 )
 _UNKNOWN: Final = ".*"
+_LONGEST_NAME: Final = 255
 
 
 def composed(text: str) -> tuple[re.Pattern[str], ...]:
@@ -205,7 +206,9 @@ def composed(text: str) -> tuple[re.Pattern[str], ...]:
     found = []
     for head in _HEAD.findall(text):
         name = "".join(_could_be(part) for part in re.findall(_PART, head)).rpartition("/")[2]
-        if re.search(r"[$`{[*?]", head) and name.replace(_UNKNOWN, ""):
+        name = re.sub(r"(?:\.\*)+", _UNKNOWN, name)  # or matching could take for ever
+        written = len(name.replace(_UNKNOWN, "").replace("\\", ""))
+        if re.search(r"[$`{[*?]", head) and 0 < written <= _LONGEST_NAME:
             found.append(re.compile(name, re.S))
     return tuple(found)
 

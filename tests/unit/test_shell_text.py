@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from team_runtime.guard import shell
+from team_runtime.guard.base import Effect, Question, Verdict
+from tests.support.tools import permissions
 
 PLAIN = {
     "ls": [["ls"]],
@@ -196,3 +198,16 @@ def run_in_bash(text: str) -> tuple[list[shell.Argv], str]:
         )
         told = [path.read_bytes().decode() for path in Path(folder).iterdir()]
     return [tuple(words.split("\0")[:-1]) for words in told], done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "piece", ["${", "$(", "`", "$x", "{a,", "[a", "$'", "a*", "(((", "; ! ", "if "]
+)
+def test_no_text_takes_long(piece: str) -> None:
+    """A text of the greatest length costs milliseconds. What does not end in time is ended."""
+    rules = permissions(
+        "default", ["Bash(ls *)"], ["Bash(rmmmmmmmmmmmmmmmmmmmmmm *)", "Bash(aa *)"]
+    )
+    text = "aa" + piece * ((shell.MAX_LENGTH - 4) // len(piece)) + "b"
+    question = Question("bash", Effect.COMMAND, {"command": text}, None, in_task=True)
+    assert rules.decide(question).verdict is not Verdict.ALLOW
