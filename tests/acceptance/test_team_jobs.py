@@ -111,6 +111,7 @@ def test_a_command_that_outlives_its_time_goes_on_without_losing_a_byte(root: Pa
 
 
 def test_output_is_read_on_and_nothing_new_appears_after_the_end(root: Path) -> None:
+    """cc#7479: phantom output after the exit."""
     gate = root / "go"
 
     def lead(seen: Seen) -> Iterator[Any]:
@@ -348,6 +349,26 @@ def test_a_time_limit_ends_jobs_and_the_resumed_agent_is_told_once(root: Path) -
     assert "begun" in text
     third = run(root, again, resume=first.result.session)
     assert third.turns("lead") == 0
+
+
+def test_ids_still_mean_the_same_jobs_after_a_restart(root: Path) -> None:
+    """cc#29193: ids are unknown later, so results are lost and work is begun twice."""
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [job(f"echo {name}; sleep 60") for name in ("one", "two", "three")]
+        yield "Waiting."
+
+    def again(seen: Seen) -> Iterator[Any]:
+        yield [call("list_jobs"), call("job_output", job_id="job_2"), job("sleep 60")]
+        assert seen.text.count("was ended: a limit of the run was reached") >= 3
+        assert "cursor=4\ntwo\n" in seen.text
+        assert "Started job_4." in seen.text
+        yield [call("kill_job", job_id="job_4")]
+        yield "Done."
+
+    first = run(root, lead, timeout=1.0)
+    second = run(root, again, resume=first.result.session)
+    assert len(told(second)) == 4
 
 
 def test_a_stop_hook_is_told_what_runs_and_asked_again_when_it_has_ended(root: Path) -> None:
