@@ -21,6 +21,7 @@ SECONDS = 20.0
 SETTLE = 12.0
 """Seconds until what has been started is at rest."""
 TEAMMATES = 20
+SCHEDULES = 50
 
 
 def used() -> float:
@@ -52,14 +53,15 @@ def alone() -> None:
 
 
 def team() -> None:
-    """A run with idle teammates."""
+    """A run with idle teammates and schedules that are not due."""
     from tests.support.api import Seen
-    from tests.support.scripted_team import make_repository, run_team, spawn, until
+    from tests.support.scripted_team import call, make_repository, run_team, spawn, until
 
     names = [f"mate-{number}" for number in range(TEAMMATES)]
 
     def lead(seen: Seen) -> Iterator[Any]:
         yield [spawn(name) for name in names]
+        yield [call("schedule_cron", cron="@yearly", prompt="x") for _ in range(SCHEDULES)]
         yield until("agent_state", None, TEAMMATES, state="idle")
         yield measure
         yield "Done."

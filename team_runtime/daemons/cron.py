@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeAlias
@@ -88,20 +88,25 @@ class Cron:
         if not self.parts.is_open():
             return
         now = self.parts.clock.now()
-        due = [e for e in self._entries() if self._decides(e) and e.is_due(now)]
-        for entry in due:
-            self.parts.schedules.decide(entry.schedule.id, now)
-        for entry in self._entries():
+        entries = self._entries()
+        due = [e.schedule.id for e in entries if self._decides(e) and e.is_due(now)]
+        for id in due:
+            self.parts.schedules.decide(id, now)
+        entries = self._entries() if due else entries
+        for entry in entries:
             for firing in self._open(entry):
                 if firing.state == RECORDED:
                     self._deliver(entry, firing)
-        expected, self._expects = self._expects, self.can_come()
+        expected, self._expects = self._expects, self._can_come(entries)
         if expected and not self._expects:
             self.parts.on_quiet()
 
     def can_come(self) -> bool:
         """Whether a firing of this session will still wake one of its agents."""
-        for entry in self._entries():
+        return self._can_come(self._entries())
+
+    def _can_come(self, entries: Sequence[Entry]) -> bool:
+        for entry in entries:
             if any(firing.state == RECORDED for firing in self._open(entry)):
                 return True
             if self._decides(entry) and entry.next and self.parts.waits_for(entry):

@@ -47,6 +47,8 @@ from team_runtime.types import Json
 MOST: Final = 500
 """How many schedules a workspace may have."""
 _LOCK: Final = "schedules"
+_SCHEDULE: Final = ".json"
+_HISTORY: Final = ".history.json"
 _NAME: Final = re.compile(r"(cron_[0-9a-f]{8})\.json")
 _ID: Final = re.compile(r"cron_[0-9a-f]{8}")
 
@@ -91,7 +93,7 @@ class ScheduleStore:
         with self._store.lock(_LOCK):
             self._make_room()
             self._store.folder(self._folder)
-            self._store.publish(self._path(schedule.id), encode_schedule(schedule))
+            self._store.publish(self._files(schedule.id)[0], encode_schedule(schedule))
         self._emit("schedule_added", draft.created_by, schedule=schedule.id, when=schedule.when)
         return schedule
 
@@ -100,15 +102,13 @@ class ScheduleStore:
         broken file is set aside with a notice, the others go on."""
         states = dict(self._store.states(self._folder))
         ids = [match[1] for match in map(_NAME.fullmatch, states) if match]
-        self._seen = {id: seen for id, seen in self._seen.items() if id in ids}
-        found = []
+        known, seen = self._seen, dict[str, tuple[object, Entry | None]]()
         for id in ids:
-            key = [_identity(states.get(path.name)) for path in self._files(id)]
-            if id not in self._seen or self._seen[id][0] != key:
-                self._seen[id] = (key, self._read(id))
-            entry = self._seen[id][1]
-            if entry is not None:
-                found.append(entry)
+            key = [_identity(states.get(f"{id}{end}")) for end in (_SCHEDULE, _HISTORY)]
+            unchanged = id in known and known[id][0] == key
+            seen[id] = known[id] if unchanged else (key, self._read(id))
+        self._seen = seen
+        found = [entry for _, entry in seen.values() if entry is not None]
         return sorted(found, key=lambda e: (e.schedule.created_at, e.schedule.id))
 
     def get(self, id: str) -> Entry:
@@ -273,12 +273,9 @@ class ScheduleStore:
         if len(entries) - len(over) >= MOST:
             raise InputError(f"there are {MOST} schedules already; remove one first")
 
-    def _path(self, id: str) -> Path:
-        return self._folder / f"{id}.json"
-
     def _files(self, id: str) -> tuple[Path, Path]:
         """The schedule's file and its history's."""
-        return self._path(id), self._folder / f"{id}.history.json"
+        return self._folder / f"{id}{_SCHEDULE}", self._folder / f"{id}{_HISTORY}"
 
     def _now(self) -> str:
         return iso(self._store.clock.now())

@@ -21,7 +21,7 @@ GRACE: Final = timedelta(seconds=60)
 """A slot that is seen later than this was missed, and the misfire policy decides about it."""
 CATCH_UP: Final = 24
 """How many missed slots fire at most with the policy `all`."""
-HISTORY: Final = 200
+HISTORY: Final = 100
 """How many firings of a schedule are remembered; those that are not over always are."""
 LONGEST_JITTER: Final = 3600
 _LOOK_BACK: Final = 1000

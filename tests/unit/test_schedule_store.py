@@ -17,7 +17,7 @@ from team_runtime.daemons.schedules import ALL
 from team_runtime.errors import InputError
 from tests.support.clocks import HandClock
 from tests.support.schedules import NOON, at, draft, hand_store, schedules_in
-from tests.support.state import Events, outputs, program, together
+from tests.support.state import Events, program, together
 
 
 @pytest.fixture
@@ -246,6 +246,7 @@ schedules = schedules_in(workspace, HandClock(NOON))
 for n in range(begin, count + 1):
     for firing in schedules.decide(id, NOON + timedelta(minutes=n)):
         print(firing.slot.isoformat())
+        schedules.acknowledged(id, firing.slot)
 """
 
 
@@ -253,7 +254,9 @@ def raced(workspace: Path, slots: int) -> Counter[str]:
     """How often each slot was given to one of two processes that look at the same time."""
     id = schedules_in(workspace, HandClock(NOON)).add(draft("* * * * *", misfire=ALL)).id
     racers = [program(DECIDE, workspace, id, begin, slots) for begin in (1, 1)]
-    return Counter(line for text in outputs(racers) for line in text.splitlines())
+    texts = [racer.communicate()[0] for racer in racers]
+    assert [racer.returncode for racer in racers] == [0, 0]
+    return Counter(line for text in texts for line in text.splitlines())
 
 
 def test_two_daemons_on_one_workspace_give_out_each_slot_once(tmp_path: Path) -> None:
