@@ -190,9 +190,8 @@ class Assignments:
             raise PlanRefused(f"{task_id} was not completed: {closed}")
         running = self.occupants.names(task_id)
         if running:
-            detail = (
-                f"{', '.join(running)} still runs in its directory: wait for its end, or end it"
-            )
+            names = ", ".join(running)
+            detail = f"{names} still runs in its directory: wait for its end, or use kill_job"
             raise TransitionRefused(task_id, "completed", detail)
         files = self._plans.files(agent, *self.plan_key(agent))
         finished = self._work.finish(held.claim, summary, runner, files)
