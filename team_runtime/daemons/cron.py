@@ -163,12 +163,12 @@ class Cron:
     def _deliver(self, entry: Entry, firing: Firing) -> None:
         schedule, key = entry.schedule, (entry.schedule.id, firing.slot)
         id = message_id(*key)
-        if id in self._sent:
-            return
         if schedule.to not in self.parts.readers():
             if self.parts.is_open():
-                note = f"{schedule.to} is not there; nothing was sent"
+                note = f"{schedule.to} is not there to read it"
                 self.parts.schedules.failed(*key, note, backs_off=False)
+            return
+        if id in self._sent:
             return
         with self._lock:
             self._known[id] = key
