@@ -174,18 +174,20 @@ class Headless:
                 self._emit(
                     "notice", text=f"a run that was woken broke off: {traceback.format_exc()}"
                 )
-            self._give_up(entry, str(error) or repr(error))
+            self._give_up(entry, str(error) or repr(error), session)
             return
         if result.signalled:
             self.stop()
         if not result.ending.interrupted:
-            self._give_up(entry, str(result.ending.error or "its run ended without it"))
+            why = str(result.ending.error or "its run ended without it")
+            self._give_up(entry, why, session)
 
-    def _give_up(self, entry: Entry, why: str) -> None:
-        """What the run did not deal with has failed, so that it is not tried for ever."""
+    def _give_up(self, entry: Entry, why: str, session: str | None = None) -> None:
+        """What was open before and the session's run did not deal with has failed, so that it is
+        not tried for ever."""
         schedules, id = self.parts.workspace.schedules, entry.schedule.id
         slots = {firing.slot for firing in entry.history.open}
         with suppress(InputError):  # removed meanwhile
             for firing in schedules.get(id).history.open:
-                if firing.slot in slots:
+                if firing.slot in slots and firing.session in (None, session):
                     schedules.failed(id, firing.slot, why, backs_off=True)

@@ -149,6 +149,23 @@ def test_what_was_recorded_before_a_kill_is_delivered_once(root: Path) -> None:
     assert len(playing.requests) == 1
 
 
+def test_firings_of_two_sessions_are_each_delivered_to_their_own(root: Path) -> None:
+    """As when a daemon was killed between two of them, and named another session afterwards."""
+    old = run_team(root, {"lead": says("Ready.")}).result.session
+    new = run_team(root, {"lead": says("Ready.")}).result.session
+    id = due(root, when="*/2 * * * *", misfire="all")
+    schedules = outside(root).schedules
+    first, *others = schedules.decide(id, SystemClock().now())
+    schedules.assign(id, first.slot, old)
+    for other in others:
+        schedules.assign(id, other.slot, new)
+    headless, _ = daemon(root, says(*["I looked."] * 9))
+    headless.tick()
+    headless.tick()
+    expected = [("acknowledged", old), *[("acknowledged", new)] * len(others)]
+    assert firings(root, id)[: len(expected)] == expected
+
+
 def test_what_cannot_be_begun_has_failed_and_is_not_tried_for_ever(root: Path) -> None:
     id = due(root, "s-20260601-120000-4f2a", "* * * * *")
     headless, _ = daemon(root, says())
