@@ -136,7 +136,7 @@ def test_what_is_typed_wrong(root: Path, arguments: tuple[str, ...], sentence: s
     [
         ("model = 'x'\nname 'y'\n", "team.toml is not valid TOML: "),
         ("model = 'x'\nname 'y'\n", "line 2"),
-        ("colour = 1\n", "team.toml: colour: there is no such setting; settings are allow, deny"),
+        ("colour = 1\n", "team.toml: colour: there is no such setting; settings are allow, "),
         ("allow = ['bash']\n", "team.toml: 'allow' cannot be set by a workspace"),
         ("max_turns = 'many'\n", "team.toml: max_turns: Input should be a valid integer"),
     ],

@@ -19,6 +19,7 @@ from team_runtime.errors import WorktreeRefused, WouldLose
 from team_runtime.process.usage import git_in, users_of
 from tests.support.repositories import (
     BRANCH,
+    ENV,
     Team,
     commit_all,
     git,
@@ -36,14 +37,28 @@ class Held:
         self.root = root
         self.reached = root.parent / "reached"
         prelude = (
-            "import sys; from pathlib import Path; from tests.support.repositories import Team\n"
-            "team = Team(Path(sys.argv[1]))\n"
+            "import sys; from pathlib import Path\n"
+            "from tests.support.repositories import ENV, Team\n"
+            "ENV['GIT_CONFIG_GLOBAL'] = sys.argv[2]; team = Team(Path(sys.argv[1]))\n"
         )
         self.process = subprocess.Popen(
-            [sys.executable, "-c", prelude + code, str(root)], cwd=Path.cwd()
+            [sys.executable, "-c", prelude + code, str(root), ENV["GIT_CONFIG_GLOBAL"]],
+            cwd=Path.cwd(),
         )
-        with self.reached.open() as pipe:  # until the filter opens it too
-            self.filter = int(pipe.read())
+        self.filter = self._filter()
+
+    def _filter(self) -> int:
+        """The process in which git waits."""
+        pipe = os.open(self.reached, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            while self.process.poll() is None:
+                with contextlib.suppress(BlockingIOError):
+                    if told := os.read(pipe, 20):
+                        return int(told)
+                time.sleep(0.01)
+        finally:
+            os.close(pipe)
+        raise AssertionError(f"it ended with {self.process.returncode} and was not held")
 
     def kill_ours(self) -> None:
         self.process.kill()
@@ -56,12 +71,15 @@ class Held:
 
     def kill_git(self) -> None:
         os.killpg(os.getpgid(self.filter), signal.SIGKILL)
-        while Path(f"/proc/{self.filter}/exe").exists():
-            time.sleep(0.01)
+        with contextlib.suppress(ProcessLookupError):  # it may go between two steps of a look
+            while Path(f"/proc/{self.filter}/exe").exists():
+                time.sleep(0.01)
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Iterator[Path]:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A repository, and a user's own git settings, which alone may name filters."""
+    monkeypatch.setitem(ENV, "GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     root = new_repository(tmp_path)
     for name in ("reached", "go"):
         os.mkfifo(tmp_path / name)
@@ -76,11 +94,11 @@ def hold(root: Path) -> None:
     """Let git wait when it comes to write a file `m*.txt`."""
     folder = root.parent
     script = f'sh -c \'echo $$ > "{folder}/reached"; read x < "{folder}/go"; exec cat\''
-    git(root, "config", "filter.held.smudge", script)
+    git(root, "config", "--file", ENV["GIT_CONFIG_GLOBAL"], "filter.held.smudge", script)
 
 
 def let_go(root: Path) -> None:
-    git(root, "config", "filter.held.smudge", "cat")
+    git(root, "config", "--file", ENV["GIT_CONFIG_GLOBAL"], "filter.held.smudge", "cat")
 
 
 class TestCreation:
