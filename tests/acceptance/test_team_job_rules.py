@@ -20,6 +20,7 @@ from tests.support.scripted_team import (
     outside,
     run_team,
     spawn,
+    until,
 )
 
 JOB = call("bash", command="touch made", run_in_background=True)
@@ -112,7 +113,8 @@ def test_the_sandbox_holds_a_job_where_it_holds_a_command(root: Path) -> None:
 
     def lead(seen: Seen) -> Iterator[Any]:
         yield [call("bash", command="touch made || echo no", run_in_background=True)]
-        yield "Waiting."
+        yield until("job_ended", job="job_1")
+        yield [call("job_output", job_id="job_1")]
         assert "no\n" in seen.text
         yield [*bound_task(), spawn("ann", task_id="task_1")]
         while True:
@@ -121,9 +123,9 @@ def test_the_sandbox_holds_a_job_where_it_holds_a_command(root: Path) -> None:
     def ann(seen: Seen) -> Iterator[Any]:
         command = "touch made; touch ../../made || echo no"
         yield [call("bash", command=command, run_in_background=True)]
-        yield "Waiting."
+        yield until("job_ended", job="job_2")
+        yield [call("job_output", job_id="job_2"), complete()]
         assert "no\n" in seen.text
-        yield [complete()]
         yield "Done."
 
     ran = run_team(root, {"lead": lead, "ann": ann}, allow=("Bash",))
