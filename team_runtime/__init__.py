@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from team_runtime.app.run import RunRequest, RunResult
+    from team_runtime.app.request import RunRequest, RunResult
     from team_runtime.app.run import run_team_in as run_team
     from team_runtime.board.base import Claim
     from team_runtime.board.json_board import JsonBoard as Board

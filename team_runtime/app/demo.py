@@ -11,7 +11,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from team_runtime.app.run import RunRequest, RunResult, run_team_in
+from team_runtime.app.request import RunRequest, RunResult
+from team_runtime.app.run import run_team_in
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
 from team_runtime.errors import InputError

@@ -15,7 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from team_runtime.app.run import NOTIFY_SECONDS, RunRequest, run_team_in
+from team_runtime.app.request import RunRequest
+from team_runtime.app.run import NOTIFY_SECONDS, run_team_in
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
 from team_runtime.daemons.schedule_store import Entry

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from team_runtime.app.run import RunResult
+from team_runtime.app.request import RunResult
 from team_runtime.errors import LimitReached, RefusedError, TeamError
 from team_runtime.types import Usage
 

@@ -18,7 +18,7 @@ from team_runtime.clock import SystemClock
 from team_runtime.errors import InputError
 
 if TYPE_CHECKING:
-    from team_runtime.app.run import RunRequest, RunResult
+    from team_runtime.app.request import RunRequest, RunResult
 
 TEXT: Final = "text"
 JSON: Final = "json"
@@ -76,7 +76,7 @@ def _request(
     shared: Shared, text: str, session: Mapping[str, Any] | None, given: dict[str, Any]
 ) -> RunRequest:
     """The run that was asked for. Raises `InputError` for bad settings."""
-    from team_runtime.app.run import RunRequest
+    from team_runtime.app.request import RunRequest
     from team_runtime.config import load
     from team_runtime.store.layout import check_agent_name
 

@@ -7,7 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from team_runtime.app.run import RunRequest, run_team_in
+from team_runtime.app.request import RunRequest
+from team_runtime.app.run import run_team_in
 from team_runtime.config import Settings
 from team_runtime.errors import TeamRunning
 from tests.support.scripted_team import MODEL, Playing, Recorder

@@ -18,7 +18,8 @@ from typing import Any
 
 from anyio import to_thread
 
-from team_runtime.app.run import RunRequest, RunResult, run_team_in
+from team_runtime.app.request import RunRequest, RunResult
+from team_runtime.app.run import run_team_in
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
 from team_runtime.crossing import Bell
