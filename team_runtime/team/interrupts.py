@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskStatus
@@ -32,9 +33,10 @@ class Interrupts:
 
     async def watch(self, *, task_status: TaskStatus[None]) -> None:
         """Receive signals until cancelled. Those that this process was told to ignore, as by
-        `nohup`, stay ignored."""
-        heard = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
-        with anyio.open_signal_receiver(*heard) as received:
+        `nohup`, stay ignored; whoever heard the others before hears them again afterwards."""
+        before = {each: signal.getsignal(each) for each in SIGNALS}
+        heard = [each for each in SIGNALS if before[each] is not signal.SIG_IGN]
+        with _restoring(before), anyio.open_signal_receiver(*heard) as received:
             task_status.started()
             async with anyio.create_task_group() as group:
                 async for _ in received:
@@ -71,3 +73,13 @@ class Interrupts:
         if self._team is not None:
             for member in self._team.members():
                 self._team.force(member.name)
+
+
+@contextmanager
+def _restoring(handlers: Mapping[signal.Signals, Any]) -> Iterator[None]:
+    """The event loop leaves the default behind, which would end a process that serves on."""
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -216,6 +216,14 @@ class Real:
             text=True,
         )
 
+    def __enter__(self) -> Real:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left behind, whatever became of the test."""
+        self.process.kill()
+        self.process.communicate()
+
     def until(self, text: str) -> None:
         """Read its log up to a line that holds `text`."""
         assert self.process.stderr is not None
@@ -234,27 +242,37 @@ class Real:
 
 def test_reminders_fire_with_no_terminal_open_also_after_a_kill(root: Path) -> None:
     """From the command line to the conversation, through a `kill -9` and a clean end."""
-    first = Real(root)
-    first.until("waiting for schedules")
-    refused = team_here(root, "daemon")
-    assert refused.code == 2
-    assert f"pid {first.process.pid}" in refused.err
-    assert first.end(signal.SIGKILL) == -signal.SIGKILL
+    with Real(root) as first:
+        first.until("waiting for schedules")
+        refused = team_here(root, "daemon")
+        assert refused.code == 2
+        assert f"pid {first.process.pid}" in refused.err
+        assert first.end(signal.SIGKILL) == -signal.SIGKILL
 
     id = json.loads(team_here(root, "cron", "add", "in 1 second", "stretch", "--json").out)["id"]
-    second = Real(root)
-    try:
+    with Real(root) as second:
         second.until("state=acknowledged")
         second.process.send_signal(signal.SIGHUP)  # its terminal is closed: it goes on
         shown = team_here(root, "status").out
         assert f"team daemon (pid {second.process.pid}) waits for schedules" in shown
-    finally:
-        code = second.end(signal.SIGTERM)
-    assert code == 0
+        assert second.end(signal.SIGTERM) == 0
     assert "team daemon" not in team_here(root, "status").out
     (firing,) = team_here(root, "cron", "history", id, "--json").json
     entries = outside(root).sessions.transcript(firing["session"], "lead").entries()
     assert sum(len(entry.get("mail", ())) for entry in entries) == 1
+
+
+def test_a_signal_is_heard_right_after_a_run_that_was_woken(root: Path) -> None:
+    """The run had an ear of its own for signals; the daemon's must be back as the run is over."""
+    due(root)
+    headless, _ = daemon(root, says("I looked."))
+    before = signal.signal(signal.SIGTERM, lambda *_: headless.stop())
+    try:
+        ours = signal.getsignal(signal.SIGTERM)
+        headless.tick()
+        assert signal.getsignal(signal.SIGTERM) is ours
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def are_over(root: Path, ids: list[str]) -> bool:
@@ -267,14 +285,12 @@ def test_twenty_kills_of_a_real_daemon(root: Path) -> None:
     """At moments from its start to after its work; each firing is delivered, and once."""
     ids = [due(root, when="in 9 minutes") for _ in range(20)]
     for n in range(20):
-        process = Real(root)
-        time.sleep(0.4 + 0.08 * n)
-        process.end(signal.SIGKILL)
-    last = Real(root)
-    try:
+        with Real(root) as process:
+            time.sleep(0.4 + 0.08 * n)
+            process.end(signal.SIGKILL)
+    with Real(root) as last:
         while not are_over(root, ids):
             last.until("run_ended")
-    finally:
         last.end(signal.SIGTERM)
     for id in ids:
         ((state, session),) = firings(root, id)
