@@ -252,7 +252,7 @@ def test_what_needs_a_person_fails_and_the_next_slot_is_unaffected(root: Path, s
         yield "I may not."
         yield "Fine."
 
-    ran = run_team(root, {"lead": lead}, timeout=2.5 * 3600)
+    ran = run_team(root, {"lead": lead}, timeout=2 * 3600)
 
     (first, second) = history(root)[0][-2:]
     assert first[0] == "failed"

@@ -285,7 +285,9 @@ def test_the_lead_is_asked_once_about_a_job_that_goes_on_and_on(root: Path) -> N
         yield "I let it run."
         yield "Done."
 
-    with patch("team_runtime.app.run.job_limits", lambda s: JobLimits(long_seconds=0.2, seconds=2)):
+    with patch(
+        "team_runtime.app.assembly.job_limits", lambda s: JobLimits(long_seconds=0.2, seconds=2)
+    ):
         ran = run(root, lead)
     assert ran.shown("lead").count("Nothing else is left") == 1
     assert ran.turns("lead") == 4
