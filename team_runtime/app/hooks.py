@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from team_runtime.app.trusting import trust_store
 from team_runtime.clock import SystemClock
 from team_runtime.errors import HookRefused, RefusedError
 from team_runtime.events import Emit
@@ -21,7 +22,7 @@ from team_runtime.guard.hook_events import (
 from team_runtime.guard.hook_run import Host, Surroundings
 from team_runtime.guard.hook_sources import Loaded, OriginRule, Places, load
 from team_runtime.guard.hooks import Hooks, Occasion, no_hooks
-from team_runtime.guard.trust import Survey, TrustStore
+from team_runtime.guard.trust import Survey
 from team_runtime.loop.hooked import CLOSING_SECONDS, shown
 from team_runtime.places import SETTINGS_FILE, home_folder, user_folder
 from team_runtime.store.layout import Layout
@@ -57,11 +58,6 @@ class About:
         if agent is not None and agent != LEAD:
             facts |= {"teammate_name": agent, "agent_id": agent, "agent_type": TEAMMATE}
         return facts
-
-
-def trust_store(environ: Mapping[str, str]) -> TrustStore:
-    """What this user trusts."""
-    return TrustStore(user_folder(environ), SystemClock())
 
 
 def always_rules(environ: Mapping[str, str]) -> AlwaysRules:

@@ -17,6 +17,7 @@ from team_runtime.app.assembly import Assembled, Prepared, assemble, make_notifi
 from team_runtime.app.hooks import begin, end, load_hooks
 from team_runtime.app.recovery import Recovery
 from team_runtime.app.request import RunRequest, RunResult
+from team_runtime.app.trusting import notice_of_drivers
 from team_runtime.app.workspace import Workspace
 from team_runtime.board.base import Claim
 from team_runtime.board.codec import task_record
@@ -187,6 +188,8 @@ class _Host:
         sandbox = self.parts.confining.sandbox
         if self.parts.request.settings.sandbox_allows_commands and not sandbox.complete:
             yield f"sandbox_allows_commands has no effect, because the sandbox is {sandbox.layer}"
+        if (waiting := notice_of_drivers(self.parts.repository)) is not None:
+            yield waiting
 
     def _start(self, workspace: Workspace, claims: list[Claim]) -> Start:
         """What the run begins with; a resumed session with the teammates that were not sent

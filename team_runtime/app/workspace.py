@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from team_runtime.app.confinement import Confining
 from team_runtime.app.hooks import command_hooks
+from team_runtime.app.trusting import trusts_git
 from team_runtime.approvals.store import ApprovalStore
 from team_runtime.board.json_board import JsonBoard
 from team_runtime.bus.maildir import Maildir
@@ -139,7 +140,8 @@ class Workspace:
     @cached_property
     def repository(self) -> Repository:
         """The repository whose root the workspace is. Raises `NotARepository`."""
-        repository = Repository.open(self.root, Git(self.runner, self.environment))
+        git = Git(self.runner, self.environment)
+        repository = Repository.open(self.root, git, trusts_git(self.root, self.environ))
         if repository.root.resolve() != self.root.resolve():
             hint = f"Use -C {repository.root}"
             raise NotARepository(str(self.root), "it is not the root of its repository", hint)

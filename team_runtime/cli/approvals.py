@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,6 +12,13 @@ from team_runtime.cli.common import Shared, only_a_person, shared_options
 from team_runtime.errors import InputError
 from team_runtime.plans.model import Plan
 from team_runtime.text import escaped, one_line
+
+if TYPE_CHECKING:
+    from team_runtime.guard.trust import Surface
+
+
+TRUST: Final = "trust"
+"""The id and the kind of the question whether a workspace is trusted."""
 
 
 @click.group("approvals")
@@ -26,14 +33,22 @@ def list_(shared: Shared, everything: bool) -> None:
     """Show what waits for you: each call in full, who asks, why, and until when.
 
     Characters that do not show are named. With --all also what was answered, what lapsed, and what
-    was refused because nobody was there.
+    was refused because nobody was there. Plans that wait are shown too, and what this workspace
+    would run or allow once you trust it.
     """
+    from team_runtime.app.trusting import untrusted
+
     workspace = shared.workspace
     workspace.approvals.tidy()
     found = workspace.approvals.list() if everything else workspace.approvals.waiting()
     plans = workspace.plans.pending()
-    answer = [*map(approval_record, found), *map(_plan_record, plans)]
-    texts = [*_shown(shared, found), *map(_plan_text, plans)]
+    trust = untrusted(workspace)
+    answer = [
+        *map(approval_record, found),
+        *map(_plan_record, plans),
+        *([_trust_record(trust)] if trust else []),
+    ]
+    texts = [*_shown(shared, found), *map(_plan_text, plans), *([_trust_text(trust)] * bool(trust))]
     shared.answer(answer, "\n\n".join(texts).split("\n") if texts else ["Nothing waits for you."])
 
 
@@ -73,7 +88,9 @@ def _sentence(done: Approval) -> str:
 
 
 def _refuse_plan(shared: Shared, given: str) -> None:
-    """A plan is answered in its own words, because a revision has to be named."""
+    """A plan is answered in its own words, because a revision has to be named, and so is trust."""
+    if given == TRUST:
+        raise InputError("Trust is given with everything in view: team trust")
     if given.startswith("plan_"):
         number = shared.workspace.plans.get(given).current.number
         raise InputError(f"{given} is a plan: team plans approve {given} --revision {number}")
@@ -102,6 +119,20 @@ def _plan_text(plan: Plan) -> str:
         f"  team plans show {plan.id}\n"
         f"  team plans approve {plan.id} --revision {number}"
     )
+
+
+def _trust_text(waiting: Sequence[Surface]) -> str:
+    first = [f"  {one_line(f'{surface.kind}: {surface.what}', 160)}" for surface in waiting[:5]]
+    more = [f"  and {len(waiting) - 5} more"] if len(waiting) > 5 else []
+    head = (
+        f"{TRUST}  {len(waiting)} things that this workspace would run or allow, and does not yet"
+    )
+    return "\n".join([head, *first, *more, "  team trust"])
+
+
+def _trust_record(waiting: Sequence[Surface]) -> dict[str, Any]:
+    surfaces = [{"kind": each.kind, "place": each.place, "what": each.what} for each in waiting]
+    return {"id": TRUST, "kind": TRUST, "agent": None, "surfaces": surfaces, "status": WAITING}
 
 
 def _plan_record(plan: Plan) -> dict[str, Any]:

@@ -19,10 +19,12 @@ from team_runtime.text import for_terminal, one_line
 def command(shared: Shared, revoke: bool, yes: bool) -> None:
     """Show what this workspace would run or allow, and trust it as it is now.
 
-    Its hooks and its allow rules count only once you trust them; its deny rules always do. When any
-    of it changes you are asked again. Trust is kept in your own configuration, for this folder.
+    Its hooks, its allow rules and the filters and merge drivers of its own git settings count only
+    once you trust them; its deny rules always do. When any of it changes you are asked again. Trust
+    is kept in your own configuration, for this folder.
     """
-    from team_runtime.app.hooks import check_workspace, trust_store
+    from team_runtime.app.hooks import check_workspace
+    from team_runtime.app.trusting import check_drivers, drivers_of, trust_store
 
     only_a_person("give or take trust")
     store = trust_store(os.environ)
@@ -31,16 +33,17 @@ def command(shared: Shared, revoke: bool, yes: bool) -> None:
         said = "is not trusted any more" if was_there else "was not trusted"
         shared.answer({"workspace": str(shared.root), "trusted": False}, [f"{shared.root} {said}"])
         return
-    found = check_workspace(shared.root, os.environ)
-    trusted = store.is_trusted(shared.root, found)
-    if found.surfaces and not trusted:
-        for surface in found.surfaces:
+    found = (check_workspace(shared.root, os.environ), drivers_of(shared.workspace))
+    surfaces = [surface for part in found for surface in part.surfaces]
+    if not all(store.is_trusted(shared.root, part) for part in found):
+        for surface in surfaces:
             shared.say(_line(surface))
-        _ask(shared, len(found.surfaces), yes)
-        store.grant(shared.root, found)
+        check_drivers(shared.workspace)
+        _ask(shared, len(surfaces), yes)
+        store.grant(shared.root, *found)
     git = _git_programs(shared)
     lines = [f"{shared.root} is trusted as it is now"]
-    if not found.surfaces:
+    if not surfaces:
         lines = [f"{shared.root} would run nothing: no trust is needed"]
     if git:
         lines += ["", "Its git settings name programs too. A team never runs them; your git does:"]
@@ -48,8 +51,8 @@ def command(shared: Shared, revoke: bool, yes: bool) -> None:
     answer = {
         "workspace": str(shared.root),
         "trusted": True,
-        "digest": found.digest,
-        "surfaces": [_record(surface) for surface in found.surfaces],
+        "digest": found[0].digest,
+        "surfaces": [_record(surface) for surface in surfaces],
         "gitPrograms": git,
     }
     shared.answer(answer, lines)

@@ -101,6 +101,7 @@ class Landing:
         `LandingBlocked`, and then nothing was changed; or what `check` raised.
         """
         worktree = self._worktrees.get(name)
+        self._repository.git.check_drivers(self._repository.tree)
         tip = self._repository.branch_tip(worktree.branch)
         if tip is None:
             hint = f"Look for its commits: git reflog show {worktree.branch}"

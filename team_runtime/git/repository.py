@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from team_runtime.errors import CommandFailed, InputError, NotARepository
-from team_runtime.git.drivers import drivers, without
+from team_runtime.git.drivers import Drivers, Setting, Trusts, trusts_none
 from team_runtime.git.run import Git, Tree, split
 from team_runtime.git.status import Status, read_status
 from team_runtime.process.base import Runner
@@ -52,12 +52,11 @@ class Repository:
     git: Git
     tree: Tree
     """The user's own checkout."""
-    foreign: tuple[str, ...] = ()
-    """The repository's own settings of programs for the content of files; none of them is run."""
 
     @classmethod
-    def open(cls, workspace: Path, git: Git) -> Repository:
-        """Look for the repository of `workspace`. Raises `NotARepository`, or `ProgramMissing`
+    def open(cls, workspace: Path, git: Git, trusts: Trusts = trusts_none) -> Repository:
+        """Look for the repository of `workspace`. Programs that its own settings name are run only
+        when `trusts` says so. Raises `NotARepository`, or `ProgramMissing`
         when git is not there or too old."""
         git.check_version(workspace)
         if _ask(git, workspace, "--is-bare-repository") == "true":
@@ -66,14 +65,17 @@ class Repository:
         root = Path(_ask(git, workspace, "--show-toplevel"))
         git_dir = Path(_ask(git, workspace, "--absolute-git-dir"))
         common = Path(_ask(git, workspace, "--path-format=absolute", "--git-common-dir"))
-        foreign = drivers(git, workspace)
-        git = replace(git, settings=without(foreign))
-        repository = cls(git, Tree(root, git_dir, common), foreign)
+        git = replace(git, drivers=Drivers(trusts))
+        repository = cls(git, Tree(root, git_dir, common))
         if repository.tip("HEAD") is None:
             branch = repository.head_branch() or "HEAD"
             hint = "Make the first commit: git add -A && git commit -m Start"
             raise NotARepository(str(root), f"its branch {branch} has no commit yet", hint)
         return repository
+
+    def drivers(self) -> tuple[Setting, ...]:
+        """The repository's own settings by which git would run programs, as they are now."""
+        return self.git.drivers.found(self.git.free, self.tree) if self.git.drivers else ()
 
     @property
     def root(self) -> Path:

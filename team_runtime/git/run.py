@@ -12,11 +12,12 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from team_runtime.errors import CommandFailed, CommandTimeout, ProgramMissing
+from team_runtime.git.drivers import Bounds, Drivers
 from team_runtime.process.base import Command, Completed, Runner
 
 OLDEST: Final = (2, 38)
@@ -79,8 +80,8 @@ class Git:
     env: Mapping[str, str] = field(repr=False)
     """The environment git gets, scrubbed by the caller; ours is added."""
     program: str = "git"
-    settings: tuple[str, ...] = ()
-    """Further ones for every call, as `key=value`."""
+    drivers: Drivers | None = None
+    """What the repository's own settings would run; `None` before it is found."""
 
     def run(
         self,
@@ -98,11 +99,12 @@ class Git:
         place, named = (
             (tree.work_tree, tree.environment()) if isinstance(tree, Tree) else (tree, {})
         )
-        settings = [p for setting in (*_SETTINGS, *self.settings) for p in ("-c", setting)]
+        bounds = self._bounds(tree)
+        settings = [p for setting in (*_SETTINGS, *bounds.settings) for p in ("-c", setting)]
         command = Command(
             argv=[self.program, *settings, *arguments],
             cwd=place,
-            env={**self.env, **_ENVIRONMENT, **named, **(env or {})},
+            env={**self.env, **_ENVIRONMENT, **bounds.env, **named, **(env or {})},
             timeout=TIMEOUT,
             input=input,
             keep=_KEEP,
@@ -115,6 +117,23 @@ class Git:
             completed = self.runner.run(command)
         self._judge(arguments, completed, allowed)
         return completed
+
+    def _bounds(self, tree: Tree | Path) -> Bounds:
+        """Those of this call. Raises `TeamError` when they cannot be told."""
+        if self.drivers is None or not isinstance(tree, Tree):
+            return Bounds((), {})
+        return self.drivers.bounds(self.free, tree)
+
+    @property
+    def free(self) -> Git:
+        """The same, held to nothing of the repository's own; only to read settings with."""
+        return replace(self, drivers=None)
+
+    def check_drivers(self, tree: Tree) -> None:
+        """Raises `RefusedError` where files would be stored otherwise than the settings of the
+        repository say, because they name programs that nobody trusts."""
+        if self.drivers is not None:
+            self.drivers.check(self.free, tree)
 
     def _judge(
         self, arguments: tuple[str, ...], completed: Completed, allowed: tuple[int, ...]

@@ -15,7 +15,6 @@ from typing import Final
 from team_runtime.errors import (
     CommandFailed,
     LandingConflict,
-    RefusedError,
     TeamError,
     WorktreeRefused,
 )
@@ -38,7 +37,6 @@ from team_runtime.git.run import name_all, split
 from team_runtime.git.status import Status, read_status
 from team_runtime.process.base import Runner
 from team_runtime.store.files import Store
-from team_runtime.text import one_line
 
 __all__ = ["Losses", "Removal", "Rescued", "Worktree", "Worktrees"]
 
@@ -76,7 +74,7 @@ class Worktrees:
         Raises `NameInvalid`, `WorktreeRefused` when anything of that name is there already, or
         `RefusedError` where files would be stored otherwise than the repository's settings say.
         """
-        self._check_drivers()
+        self.repository.git.check_drivers(self.repository.tree)
         with self.lock():
             worktree = self._creation.create(name, task_id, start, onto)
         self._emit(
@@ -87,16 +85,6 @@ class Worktrees:
             target=worktree.target,
         )
         return worktree
-
-    def _check_drivers(self) -> None:
-        if self.repository.foreign:
-            keys = ", ".join(one_line(key, 60) for key in self.repository.foreign[:5])
-            raise RefusedError(
-                f"{keys}: these settings of the repository itself name programs for git to run on "
-                "the content of files. A team runs none of them, and without them its work could "
-                "be stored wrongly. If you know them, move them to your own settings: git config "
-                "--global KEY VALUE, then git config --unset KEY."
-            )
 
     def get(self, name: str) -> Worktree:
         """The worktree `name`. Raises `WorktreeRefused` when there is none."""
@@ -162,6 +150,7 @@ class Worktrees:
         its work was begun without one of them.
         """
         self.verify(worktree)
+        self.repository.git.check_drivers(worktree.tree)
         worktree = self.get(worktree.name)
         tip = self._tip(worktree)
         status = read_status(self.repository.git, worktree.tree)
@@ -228,6 +217,7 @@ class Worktrees:
         which may also be a commit that the agent made itself. Runs no hooks."""
         self.verify(worktree)
         git, tree = self.repository.git, worktree.tree
+        git.check_drivers(tree)
         status = read_status(git, tree)
         merging = (worktree.git_dir / "MERGE_HEAD").exists()
         if merging or not status.is_clean:

@@ -1,5 +1,8 @@
-"""What a repository's own git settings could run. We run none of it: git gets its settings from us.
-A user's own git does, so a person who decides about trust is told."""
+"""What a repository's own git settings could run, but for the drivers that are trusted one by one.
+
+We run none of it: git gets its settings from us. A user's own git does, so a person who decides
+about trust is told.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,13 @@ _PROGRAMS: Final = re.compile(
 
 def git_programs(repository: Repository) -> list[str]:
     """The settings of the repository, and the hooks in it, that name something to run."""
+    ours = {key for key, _ in repository.drivers()}
     listed = repository.git.run(repository.tree, "config", "--local", "--list", "-z").stdout
     found = []
     for item in split(listed):
         key, _, value = item.partition("\n")
+        if key in ours:
+            continue
         if _PROGRAMS.fullmatch(key) or (key.startswith("alias.") and value.startswith("!")):
             found.append(one_line(f"{key} = {value}", 200))
     folder = repository.tree.common_dir / "hooks"

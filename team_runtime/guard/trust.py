@@ -12,7 +12,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,10 @@ from team_runtime.types import Json
 FILE: Final = "trust.json"
 HOOK_FILES: Final = ".claude/hooks"
 MOST_FILES: Final = 1000
+FILES: Final = "digest"
+"""The part of a workspace that its settings files are, as trust names it on disk."""
+GIT: Final = "git"
+"""The part that the settings of its repository are."""
 _PROJECT: Final = re.compile(r"""["']?\$\{?CLAUDE_PROJECT_DIR\}?["']?/?""")
 _BETWEEN: Final = re.compile(r"""[\s"'`;|&()<>=$]+""")
 
@@ -50,6 +54,8 @@ class Survey:
     surfaces: tuple[Surface, ...]
     scripts: Mapping[Path, str]
     """The files among them, with their digests."""
+    part: str = FILES
+    """Which of the parts that are trusted each for itself."""
 
     @property
     def digest(self) -> str:
@@ -65,6 +71,7 @@ class Survey:
 HOOK: Final = "hook"
 SCRIPT: Final = "script"
 RULE: Final = "permission rule"
+DRIVER: Final = "git program"
 
 
 def _hooks(root: Path, files: list[ClaudeSettings]) -> Iterator[Surface]:
@@ -109,6 +116,24 @@ SURFACES: Final[dict[str, Callable[[Path, list[ClaudeSettings]], Iterator[Surfac
 """Every kind of surface that there is, and who finds it."""
 
 
+def survey_git(settings: Sequence[tuple[str, str]]) -> Survey:
+    """The settings, as key and value, by which the repository would have git run programs."""
+    surfaces = (
+        Surface(DRIVER, ".git/config", f"{key} = {value}", digest(_canonical([key, value])))
+        for key, value in settings
+    )
+    return Survey(tuple(surfaces), {}, GIT)
+
+
+def changeable(command: str, root: Path) -> str | None:
+    """The first word of a command that leads to a file which agents can change; `None` for none."""
+    for word in _BETWEEN.split(command):
+        is_path = "/" in word and not word.startswith(("/", "~", "-"))
+        if word and (is_path or next(_named(word, root), None) is not None):
+            return word
+    return None
+
+
 def survey(root: Path, files: list[ClaudeSettings]) -> Survey:
     """Look at a workspace and its settings, `in_workspace(root)`; nothing of it is run. Raises
     `InputError` for a file that cannot be read."""
@@ -130,11 +155,12 @@ class TrustStore:
         if not found.surfaces:
             return True
         entry = self._entries.get(root)
-        return isinstance(entry, dict) and entry.get("digest") == found.digest
+        return isinstance(entry, dict) and entry.get(found.part) == found.digest
 
-    def grant(self, root: Path, found: Survey) -> None:
+    def grant(self, root: Path, *found: Survey) -> None:
         """Trust what was found, and nothing that comes later."""
-        entry = {"digest": found.digest, "at": iso(self._clock.now())}
+        parts = {each.part: each.digest for each in found}
+        entry = {**parts, "at": iso(self._clock.now())}
         self._entries.change(root, lambda old: entry)
 
     def revoke(self, root: Path) -> bool:

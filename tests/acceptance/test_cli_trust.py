@@ -11,7 +11,15 @@ import pytest
 from team_runtime.errors import InputError
 from tests.support.api import git, team, team_environment
 from tests.support.hooking import shell, table
-from tests.support.scripted_team import call, run_team
+from tests.support.scripted_team import (
+    bound_task,
+    call,
+    complete,
+    run_team,
+    spawn,
+    until,
+    write,
+)
 from tests.support.tools import snapshot
 
 SETTINGS = ".claude/settings.json"
@@ -190,14 +198,17 @@ def test_programs_in_git_settings_are_named(root: Path) -> None:
     git(root, "config", "user.name", "Test")
     (root / SETTINGS).unlink()
     (root / ".claude/settings.local.json").unlink()
-    named = json.loads(team(["trust", "--json"], root, team_environment(root.parent)).stdout)
+    said = team(["trust", "--yes", "--json"], root, team_environment(root.parent))
+    named = json.loads(said.stdout)
+    assert [(s["kind"], s["what"].split(" ")[0]) for s in named["surfaces"]] == [
+        ("git program", "filter.x.clean"),
+        ("git program", "filter.x.smudge"),
+    ]
     keys = {text.partition(" ")[0] for text in named["gitPrograms"]}
     assert keys == {
         "core.fsmonitor",
         "core.sshcommand",
         "diff.external",
-        "filter.x.clean",
-        "filter.x.smudge",
         "alias.st",
         "hooks/post-checkout",
         "hooks/post-merge",
@@ -205,6 +216,65 @@ def test_programs_in_git_settings_are_named(root: Path) -> None:
         "hooks/reference-transaction",
     }
     assert not (root.parent / "ran").exists()
+
+
+def test_trust_waits_in_the_queue_of_questions_until_it_is_given(root: Path) -> None:
+    put(root, SETTINGS, {"permissions": {"allow": ["Bash(echo *)"]}})
+    git(root, "config", "filter.x.clean", "cat")
+    environ = team_environment(root.parent)
+    (waiting,) = json.loads(team(["approvals", "list", "--json"], root, environ).stdout)
+    assert (waiting["kind"], waiting["status"]) == ("trust", "waiting")
+    assert [each["kind"] for each in waiting["surfaces"]] == ["permission rule", "git program"]
+    shown = team(["approvals", "list"], root, environ).stdout
+    assert "filter.x.clean = cat" in shown
+    assert "team trust" in shown
+    assert "team trust" in team(["approvals", "allow", "trust"], root, environ).stderr
+    assert team(["trust", "--yes"], root, environ).returncode == 0
+    assert json.loads(team(["approvals", "list", "--json"], root, environ).stdout) == []
+
+
+def test_filters_of_the_repository_count_once_they_are_trusted(root: Path) -> None:
+    for part in ("clean", "smudge"):
+        git(root, "config", f"filter.x.{part}", "tr a-z n-za-m")
+    put(root, ".gitattributes", "*.x filter=x\n")
+    git(root, "add", ".")
+    git(root, "-c", "user.name=T", "-c", "user.email=t@x", "commit", "-qm", "Filters")
+    environ = team_environment(root.parent)
+    create = ["worktrees", "create", "auth", "--task", "task_1"]
+    team(["tasks", "add", "x"], root, environ)
+    refused = team(create, root, environ)
+    assert refused.returncode == 4
+    assert "team trust" in refused.stderr
+
+    ran = run_team(root, {"lead": lambda seen: iter(["Done."])})
+    (told,) = [event["text"] for event in ran.of("notice")]
+    assert "filter.x.clean" in told
+    assert "team trust" in told
+    assert team(["trust", "--yes"], root, environ).returncode == 0
+    assert team(create, root, environ).returncode == 0
+
+    def lead(seen: Any) -> Any:
+        yield bound_task("two", 2)
+        yield [spawn("anna", task_id="task_2")]
+        yield until("task_completed")
+        yield "Done."
+
+    def anna(seen: Any) -> Any:
+        yield [write("new.x", "hello\n")]
+        yield [complete(2)]
+        yield "Done."
+
+    run_team(root, {"lead": lead, "anna": anna})
+    assert git(root, "cat-file", "blob", "team/two:new.x").strip() == "uryyb"
+
+
+@pytest.mark.parametrize("program", ["sh tools/clean.sh", "./clean", "python3 secret.txt"])
+def test_a_filter_that_agents_could_exchange_is_never_trusted(program: str, root: Path) -> None:
+    put(root, "secret.txt", "print()\n")
+    git(root, "config", "filter.x.clean", program)
+    refused = team(["trust", "--yes"], root, team_environment(root.parent))
+    assert refused.returncode == 4
+    assert "a file that agents can change" in refused.stderr
 
 
 def test_a_check_that_came_with_the_repository_is_not_run(root: Path) -> None:

@@ -203,7 +203,8 @@ def test_the_traps_are_live(traps: Traps) -> None:
 def test_the_example_has_every_surface(traps: Traps, tmp_path: Path) -> None:
     found = survey(traps.root, in_workspace(traps.root))
     assert {surface.kind for surface in found.surfaces} == set(TRUSTED)
-    named = "\n".join(git_programs(outside(traps.root).repository))
+    repository = outside(traps.root).repository
+    named = "\n".join([*git_programs(repository), *dict(repository.drivers())])
     assert all(
         key in named
         for key in (

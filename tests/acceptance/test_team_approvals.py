@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from team_runtime.app.answering import allow
-from team_runtime.app.hooks import check_workspace, trust_store
+from team_runtime.app.hooks import check_workspace
+from team_runtime.app.trusting import trust_store
 from team_runtime.approvals.model import encode
 from team_runtime.guard.hook_config import PythonHook
 from tests.support.api import Seen

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from team_runtime.git.drivers import Trusts, trusts_none
 from team_runtime.git.landing import Landing
 from team_runtime.git.repository import Repository
 from team_runtime.git.run import Git
@@ -96,11 +97,12 @@ class Team:
 
     root: Path
     runner: Runner = field(default_factory=BlockingRunner)
+    trusts: Trusts = trusts_none
     events: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.store = Store.open(self.root, "process")
-        self.repository = Repository.open(self.root, Git(self.runner, ENV))
+        self.repository = Repository.open(self.root, Git(self.runner, ENV), self.trusts)
         self.repository.exclude_runtime_files()
         self.worktrees = Worktrees(self.repository, self.store, self._emit)
         self.landing = Landing(self.repository, self.worktrees, self.store, self._emit)

@@ -134,6 +134,8 @@ def test_the_users_own_hooks_and_signing_do_not_run(
 ) -> None:
     mark = tmp_path / "ran"
     evil_settings(team.root, mark)
+    for section in ("filter.evil", "merge.evil"):
+        git(team.root, "config", "--remove-section", section)
     write(worktree.path, b_txt="2")
     assert use_everything(team, worktree) == []
     assert not mark.exists()

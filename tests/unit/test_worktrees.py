@@ -129,6 +129,7 @@ class TestCreate:
                 team.worktrees.create("other", "task_2", start=start, onto=onto)
 
     def test_a_failure_of_git_leaves_nothing(self, team: Team) -> None:
+        team = Team(team.root, trusts=lambda found: True)
         write(team.root, x_txt="x")
         write_at(team.root, ".gitattributes", "x.txt filter=broken\n")
         commit_all(team.root)
