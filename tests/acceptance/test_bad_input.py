@@ -168,6 +168,7 @@ def test_a_failure_before_the_start_is_a_json_result_too(root: Path) -> None:
         (error("invalid_request_error", "bad"), 2, "trying it again as it is cannot work"),
     ],
 )
+@pytest.mark.slow
 def test_what_the_service_rejects(
     root: Path, monkeypatch: pytest.MonkeyPatch, reply: Any, code: int, sentence: str
 ) -> None:
@@ -242,6 +243,7 @@ def git_of_version(folder: Path, version: str) -> str:
     return str(folder)
 
 
+@pytest.mark.slow
 def test_no_git_and_an_old_git(
     root: Path, tmp_path: Path, scripted: tuple[str, ...], environ: dict[str, str]
 ) -> None:
@@ -258,6 +260,7 @@ def test_no_git_and_an_old_git(
     assert start(["tasks", "add", "x"], root, without).code == 0, "a board needs no git"
 
 
+@pytest.mark.slow
 def test_streams_that_are_closed(
     root: Path, scripted: tuple[str, ...], environ: dict[str, str]
 ) -> None:
@@ -270,6 +273,7 @@ def test_streams_that_are_closed(
         json.loads(record.read_text())  # none of them was written to as if it were stdout
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_reading(
     root: Path, scripted: tuple[str, ...], environ: dict[str, str]
 ) -> None:
@@ -283,6 +287,7 @@ def test_a_reader_that_stops_reading(
     assert events(root)[-1]["kind"] == "run_ended"
 
 
+@pytest.mark.slow
 def test_a_log_that_nobody_reads_and_forty_descriptors_do_not_hurt_the_agents(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
@@ -292,6 +297,7 @@ def test_a_log_that_nobody_reads_and_forty_descriptors_do_not_hurt_the_agents(
     assert len(json.loads(ran.out)["landed"]) == 2
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_stdout(
     root: Path, scripted: tuple[str, ...], environ: dict[str, str]
 ) -> None:
@@ -302,6 +308,7 @@ def test_a_full_disk_under_stdout(
     assert start(["run", "x", *scripted], root, environ, "2>/dev/full").code == 0
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_the_workspace(
     root: Path, scripted: tuple[str, ...], environ: dict[str, str]
 ) -> None:
@@ -316,6 +323,7 @@ def test_a_full_disk_under_the_workspace(
     assert [task["subject"] for task in json.loads(listed.out)] == ["before"]
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written(environ: dict[str, str]) -> None:
     """`/sys` lets not even root make a file."""
     for arguments in (["tasks", "list"], ["tasks", "add", "x"], ["status"]):
@@ -354,6 +362,7 @@ def test_a_path_in_another_encoding(
 
 
 @pytest.mark.parametrize("encoding", [{}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
+@pytest.mark.slow
 def test_the_c_locale(
     root: Path, scripted: tuple[str, ...], environ: dict[str, str], encoding: dict[str, str]
 ) -> None:
@@ -378,11 +387,13 @@ def in_terminal(
     return terminal.shown
 
 
+@pytest.mark.slow
 def test_a_terminal_of_twenty_columns(tmp_path: Path, environ: dict[str, str]) -> None:
     shown = in_terminal(["demo", "--pace", "0"], tmp_path, environ, columns=20)
     assert "38 passed" in shown.replace("\r\n", "")
 
 
+@pytest.mark.slow
 def test_no_colours_where_none_are_wanted(
     root: Path, scripted: tuple[str, ...], environ: dict[str, str]
 ) -> None:

@@ -22,6 +22,8 @@ from tests.support.scripted_team import (
 )
 from tests.support.tools import snapshot
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = ".claude/settings.json"
 
 

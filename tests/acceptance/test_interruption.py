@@ -16,6 +16,8 @@ from tests.support.fake_messages import tool
 from tests.support.interrupted import Interrupted, Terminal, eventually, waiting_workspace
 from tests.support.kills import end_processes_of, processes_of, prove_mail, prove_transcripts
 
+pytestmark = pytest.mark.slow
+
 SLOW = pytest.mark.slow
 SIGNALS = [
     signal.SIGINT,

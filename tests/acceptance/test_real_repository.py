@@ -148,6 +148,7 @@ def _with_faults(plain: Any, faults: dict[int, list[Any]]) -> Any:
     return script
 
 
+@pytest.mark.slow
 def test_the_same_with_every_fault_injected(repository: Path, tmp_path: Path) -> None:
     many = [
         tool("read_file", {"path": "click/core.py", "limit": 3}, id=f"toolu_many_{n}")

@@ -23,6 +23,8 @@ from tests.support.kills import (
     prove_transcripts,
 )
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 ALLOW = ("--allow", "Bash(python3 wait.py *)", "--allow", "land_worktree")
 

@@ -58,12 +58,12 @@ def check(life: Life, how: str) -> None:
 @pytest.mark.parametrize(
     "kills",
     [
-        1,
+        pytest.param(1, marks=pytest.mark.slow),
         pytest.param(25, marks=pytest.mark.slow),
         pytest.param(100, marks=pytest.mark.fault),
     ],
 )
-@pytest.mark.parametrize("how", [pytest.param("at_a_moment", marks=pytest.mark.slow), "at_a_step"])
+@pytest.mark.parametrize("how", ["at_a_moment", "at_a_step"])
 def test_a_team_that_is_killed_completes_every_task_once(
     how: str, kills: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

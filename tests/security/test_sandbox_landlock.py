@@ -13,6 +13,8 @@ from team_runtime.process.sandbox import Sandbox
 from tests.security.sandbox_contract import SandboxContract
 from tests.support.confined import Cell, Grounds, landlock
 
+pytestmark = pytest.mark.slow
+
 
 def not_covered(sandbox: Sandbox, what: str) -> None:
     """Assert that people are told so."""
