@@ -18,6 +18,7 @@ from team_runtime.app.schedules import add_cron
 from team_runtime.app.workspace import Workspace
 from team_runtime.clock import iso
 from team_runtime.crossing import Crossing
+from team_runtime.daemons.cron import Cron
 from team_runtime.daemons.folders import look_again
 from team_runtime.daemons.jobs import Jobs
 from team_runtime.daemons.supervisor import Supervisor
@@ -112,9 +113,9 @@ def assemble(prepared: Prepared, workspace: Workspace) -> Assembled:
     factory.jobs = jobs = attach_jobs(workspace, team, job_limits(request.settings), sandbox)
     supervisor = Supervisor(workspace.store.clock, emit, lambda e: team.stop(str(e), e))
     ends = _ends(request, workspace)
-    add_cron(workspace, team, supervisor, ends, request.waits_for_schedules)
+    cron = add_cron(workspace, team, supervisor, ends, request.waits_for_schedules)
     supervisor.add("jobs", jobs.answer_requests)
-    watching = _watch(workspace, Heard(team, jobs, questions), supervisor)
+    watching = _watch(workspace, Heard(team, jobs, questions, cron), supervisor)
     return Assembled(team, factory, jobs, supervisor, limits, watching)
 
 
@@ -125,12 +126,17 @@ class Heard:
     team: Team
     jobs: Jobs
     questions: Questions
+    cron: Cron
 
     def on_folder(self, folder: Path) -> None:
+        if self.cron.on_folder(folder):
+            return
         self.team.on_folder(folder)
         self.jobs.on_folder(folder)
 
     def on_file(self, path: Path) -> None:
+        if self.cron.on_folder(path.parent):
+            return
         self.team.on_file(path)
         self.questions.on_file(path)
         self.jobs.on_folder(path.parent)
@@ -139,7 +145,8 @@ class Heard:
 def _watch(workspace: Workspace, heard: Heard, supervisor: Supervisor) -> Watch:
     """File events, and under them a daemon that looks at the folders themselves."""
     layout = workspace.store.layout
-    watched = [layout.mail, layout.tasks, layout.approvals, layout.job_requests]
+    records = [layout.tasks, layout.approvals, layout.schedules, layout.job_requests]
+    watched = [layout.mail, *records]
     for folder in watched:
         workspace.store.folder(folder)
     watching = watch(watched, heard.on_file)

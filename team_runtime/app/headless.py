@@ -13,16 +13,20 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from team_runtime.app.request import RunRequest
 from team_runtime.app.run import NOTIFY_SECONDS, run_team_in
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
+from team_runtime.daemons.attention import Attention
 from team_runtime.daemons.schedule_store import Entry
+from team_runtime.daemons.schedules import pause_ends
 from team_runtime.errors import Held, InputError, TeamError, TeamRunning
 from team_runtime.events import Emit
 from team_runtime.models.base import Model
+from team_runtime.models.retry import is_outage
 from team_runtime.notify.notifier import Notifier
 from team_runtime.notify.sinks import make_sinks
 from team_runtime.process.adoption import adopting
@@ -53,6 +57,8 @@ class Headless:
 
     parts: Serving
     _is_ended: bool = False
+    _attention: Attention = field(default_factory=Attention)
+    _changed_at: int = 0
 
     def serve(self, begun: Callable[[], None] = lambda: None) -> None:
         """Until `stop`, or a signal when this is the main thread. `begun` is called once it serves.
@@ -63,8 +69,9 @@ class Headless:
             self._listen()
             begun()
             while not self._is_ended:
-                self.tick()
-                self._listen()
+                if self._is_needed():
+                    self.tick()
+                    self._listen()
                 time.sleep(1 - self._store.clock.now().microsecond / 1e6)
 
     @contextmanager
@@ -85,8 +92,13 @@ class Headless:
 
     def tick(self) -> None:
         """Wake the session of what is due the longest, if there is any and no team is running."""
-        found = self._due()
-        if found is None or self._is_busy():
+        now = self._store.clock.now()
+        self._attention.begin(now)
+        found = self._due(now)
+        if found is None:
+            return
+        self._attention.hint()  # it may not be the only one
+        if self._is_busy():
             return
         entry = self._decided(found)
         if entry is not None and (session := self._session(entry)) is not None:
@@ -109,12 +121,23 @@ class Headless:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     signal.signal(number, lambda *_: self.stop())
 
-    def _due(self) -> Entry | None:
-        now = self._store.clock.now()
+    def _is_needed(self) -> bool:
+        changed_at = self.parts.workspace.schedules.changed_at()
+        if changed_at != self._changed_at:
+            self._changed_at = changed_at
+            self._attention.hint()
+        return self._attention.is_needed(self._store.clock.now())
+
+    def _due(self, now: datetime) -> Entry | None:
+        """What an earlier process has left comes first. What is put off waits, and its own next
+        slots with it."""
         entries = [e for e in self.parts.workspace.schedules.entries() if e.schedule.durable]
         left = [e for e in entries if e.history.open]
-        due = sorted((e for e in entries if e.is_due(now)), key=lambda e: e.next or now)
-        return next(iter([*left, *due]), None)
+        fresh = [e for e in entries if not e.history.open]
+        paused = {e.schedule.id: pause_ends(e.history) or now for e in left}
+        self._attention.end([*paused.values(), *(e.due for e in fresh)])
+        due = sorted((e for e in fresh if e.is_due(now)), key=lambda e: e.next or now)
+        return next(iter([*(e for e in left if paused[e.schedule.id] <= now), *due]), None)
 
     def _is_busy(self) -> bool:
         """Whether a team is running, which then sees to its own schedules."""
@@ -179,7 +202,7 @@ class Headless:
             return
         if result.signalled:
             self.stop()
-        if not result.ending.interrupted:
+        if not result.ending.interrupted and not is_outage(result.ending.error):
             why = str(result.ending.error or "its run ended without it")
             self._give_up(entry, why, session)
 

@@ -11,6 +11,7 @@ from team_runtime.daemons.schedule_store import Entry
 from team_runtime.daemons.schedule_tools import Scheduling
 from team_runtime.daemons.supervisor import Supervisor
 from team_runtime.daemons.when import local_zone
+from team_runtime.models.retry import is_outage
 from team_runtime.team.planning import LEAD
 from team_runtime.team.team import Team
 
@@ -31,7 +32,7 @@ def scheduling_of(workspace: Workspace, team: Team) -> Scheduling:
 
 def add_cron(
     workspace: Workspace, team: Team, supervisor: Supervisor, ends: datetime | None, waits: bool
-) -> None:
+) -> Cron:
     """Let the run fire the schedules of its session. `ends` is when its time limit is reached;
     `waits` says whether it waits for slots that are still to come."""
     clock, told = workspace.store.clock, set[str]()
@@ -48,6 +49,11 @@ def add_cron(
             text = f"waiting for {schedule.id}, due {schedule.shown(entry.next)}"
             workspace.events.emit("notice", text=text)
         return True
+
+    def outage(agent: str) -> str | None:
+        """The lead is as it was when the session goes on; a teammate is told of as failed."""
+        error = team.get(agent).error
+        return str(error) if agent == LEAD and is_outage(error) else None
 
     def comes(entry: Entry) -> bool:
         """Whether it is due before the run's end, or soon when there is none."""
@@ -66,9 +72,11 @@ def add_cron(
             ready=team.ready.wait,
             is_open=is_open,
             waits_for=waits_for,
+            outage=outage,
             on_quiet=lambda: team.ring(LEAD),
         )
     )
     workspace.events.add(cron.on_event)
     team.awaited.append(cron.can_come)
     supervisor.add(NAME, cron.run, lambda: workspace.store.hold(NAME, {}))
+    return cron

@@ -111,11 +111,12 @@ class Workspace:
         return Sessions(self.store)
 
     def told_folders(self) -> list[Path]:
-        """The folders in which a change may be news for an agent or a job."""
+        """The folders in which a change may be news for an agent, a job or a daemon."""
         layout = self.store.layout
         mail = layout.mail
         return [
             layout.tasks,
+            layout.schedules,
             layout.job_requests,
             *(mail / name / "new" for name in self.store.names(mail)),
         ]

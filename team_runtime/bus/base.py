@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from team_runtime.bus.message import Message
@@ -39,6 +40,11 @@ class Bus(Protocol):
         """All messages not yet acknowledged that this reader has not taken before, oldest first;
         what a dead reader left comes first. A bad entry is quarantined, the rest is delivered.
         Raises `MailboxBusy` when another live process receives for this name."""
+        ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """What is sent within it, readers of this process take all at once: they wait for its end.
+        Not for waiting in, and not for taking."""
         ...
 
     def acknowledge(self, name: str, ids: Sequence[str]) -> None:

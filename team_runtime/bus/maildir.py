@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -80,6 +81,11 @@ class Maildir:
                     taken.append(place)
         messages = (self._message(path) for path in taken)
         return [message for message in messages if message is not None]
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        with self._readers_here().lock:
+            yield
 
     def acknowledge(self, name: str, ids: Sequence[str]) -> None:
         folder = self._registered(name) / "cur"

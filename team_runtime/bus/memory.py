@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -31,6 +32,7 @@ class MemoryBus:
         self._entropy = entropy
         self._emit = emit
         self._lock = threading.Lock()
+        self._taking = threading.Lock()
         self._boxes: dict[str, _Box] = {}
 
     @classmethod
@@ -41,7 +43,7 @@ class MemoryBus:
     def joined(self) -> MemoryBus:
         """The same mailboxes, for another reader."""
         other = MemoryBus(self._clock, self._entropy, self._emit)
-        other._lock, other._boxes = self._lock, self._boxes
+        other._lock, other._taking, other._boxes = self._lock, self._taking, self._boxes
         return other
 
     def register(self, name: str) -> None:
@@ -70,7 +72,7 @@ class MemoryBus:
         return message
 
     def take(self, name: str) -> list[Message]:
-        with self._lock:
+        with self._taking, self._lock:
             box = self._box(name)
             if box.reader not in (None, self):
                 raise MailboxBusy(name)
@@ -79,6 +81,11 @@ class MemoryBus:
             box.reader = self
             box.taken, box.new = [*box.taken, *box.new], []
         return found
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        with self._taking:
+            yield
 
     def acknowledge(self, name: str, ids: Sequence[str]) -> None:
         with self._lock:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -19,8 +21,9 @@ from anyio import to_thread
 from team_runtime.bus.base import Bus
 from team_runtime.bus.message import NOTIFICATION, SCHEDULE
 from team_runtime.clock import Clock
+from team_runtime.daemons.attention import Attention
 from team_runtime.daemons.schedule_store import Entry, ScheduleStore
-from team_runtime.daemons.schedules import DELIVERED, RECORDED, Firing, message_id
+from team_runtime.daemons.schedules import ALL, DELIVERED, RECORDED, Firing, message_id
 from team_runtime.errors import TeamError
 from team_runtime.events import Emit
 from team_runtime.sessions.sessions import Sessions
@@ -49,8 +52,20 @@ class Surroundings:
     """Whether the agents still take on something new."""
     waits_for: Callable[[Entry], bool]
     """Whether the run shall wait for the next slot of a schedule."""
+    outage: Callable[[str], str | None]
+    """Why an agent that has failed could not reach its model; `None` when it failed otherwise."""
     on_quiet: Callable[[], None]
     """Called when nothing can come any more that could before."""
+
+
+@dataclass(frozen=True)
+class _End:
+    """How the turns ended that a firing caused."""
+
+    agent: str
+    state: str
+    lacked: str
+    """What the agent was refused because nobody was there to answer; empty if nothing."""
 
 
 @dataclass
@@ -65,16 +80,30 @@ class Cron:
     """Ids of the messages that were sent."""
     _working: defaultdict[str, dict[_Key, str]] = field(default_factory=lambda: defaultdict(dict))
     """What each agent has been given and is working on, with why it failed; empty if not."""
+    _over: dict[_Key, _End] = field(default_factory=dict)
+    """Firings that are over and whose end is not written yet, as when the disk was full."""
     _expects: bool = True
     """Whether something could come when it was looked at last."""
+    _attention: Attention = field(default_factory=Attention)
 
     async def run(self) -> None:
-        """Look every second, until cancelled."""
+        """Look when there is something to see, to the second, until cancelled."""
         await self.parts.ready()
         await to_thread.run_sync(self.take_up)
+        self._attention.hint()
         while True:
-            await to_thread.run_sync(self.tick)
+            now = self.parts.clock.now()
+            if self._attention.is_needed(now):
+                self._attention.begin(now)
+                await to_thread.run_sync(self.tick)
             await anyio.sleep(1 - self.parts.clock.now().microsecond / 1e6)
+
+    def on_folder(self, folder: Path) -> bool:
+        """A hint that something in a folder has changed; whether it is that of the schedules."""
+        if folder != self.parts.schedules.folder:
+            return False
+        self._attention.hint()
+        return True
 
     def take_up(self) -> None:
         """Find out what an earlier process of this session had sent; the rest is sent by `tick`."""
@@ -87,16 +116,20 @@ class Cron:
         run: that is left to whoever goes on with the session."""
         if not self.parts.is_open():
             return
+        with suppress(TeamError):  # its agent has said so; the next look tries again
+            self._mark()
         now = self.parts.clock.now()
         entries = self._entries()
-        due = [e.schedule.id for e in entries if self._decides(e) and e.is_due(now)]
+        due = [e.schedule.id for e in entries if self._may_fire(e) and e.is_due(now)]
         for id in due:
             self.parts.schedules.decide(id, now)
         entries = self._entries() if due else entries
-        for entry in entries:
-            for firing in self._open(entry):
-                if firing.state == RECORDED:
-                    self._deliver(entry, firing)
+        # What is due at once begins one turn of each agent, not one for each schedule.
+        with self.parts.bus.together():
+            for entry in entries:
+                for firing in self._open(entry):
+                    self._see_to(entry, firing)
+        self._attention.end(entry.due for entry in entries if self._may_fire(entry))
         expected, self._expects = self._expects, self._can_come(entries)
         if expected and not self._expects:
             self.parts.on_quiet()
@@ -109,13 +142,15 @@ class Cron:
         for entry in entries:
             if any(firing.state == RECORDED for firing in self._open(entry)):
                 return True
-            if self._decides(entry) and entry.next and self.parts.waits_for(entry):
+            if self._may_fire(entry) and entry.next and self.parts.waits_for(entry):
                 return True
         return False
 
     def on_event(self, record: Mapping[str, Any]) -> None:
         """An event sink: what became of the firings in the agents' hands."""
         kind, agent = record["kind"], record["agent"]
+        if kind.startswith("schedule_"):
+            self._attention.hint()
         try:
             if kind == "message_delivered":
                 self._entered(agent, record["id"])
@@ -132,6 +167,13 @@ class Cron:
     def _decides(self, entry: Entry) -> bool:
         """Whether this session decides about the schedule's slots."""
         return entry.schedule.session == self.parts.session
+
+    def _may_fire(self, entry: Entry) -> bool:
+        """Whether its next slot can be decided about: not while an earlier firing is in its agent's
+        hands, so that a long turn, or a model that cannot be reached, is not asked for the same
+        again and again. What comes meanwhile counts as missed."""
+        waits = bool(self._open(entry)) and entry.schedule.misfire != ALL
+        return self._decides(entry) and not waits
 
     def _open(self, entry: Entry) -> list[Firing]:
         return [f for f in entry.history.open if f.session == self.parts.session]
@@ -160,16 +202,19 @@ class Cron:
     def _transcript(self, agent: str) -> list[dict[str, Any]]:
         return self.parts.sessions.transcript(self.parts.session, agent).entries()
 
-    def _deliver(self, entry: Entry, firing: Firing) -> None:
+    def _see_to(self, entry: Entry, firing: Firing) -> None:
+        """Send it, unless it was sent; without a recipient it comes to nothing."""
+        schedule, key = entry.schedule, (entry.schedule.id, firing.slot)
+        if schedule.to in self.parts.readers():
+            if firing.state == RECORDED and message_id(*key) not in self._sent:
+                self._send(entry, firing)
+        elif self.parts.is_open():
+            note = f"{schedule.to} is not there to read it"
+            self.parts.schedules.failed(*key, note, backs_off=False)
+
+    def _send(self, entry: Entry, firing: Firing) -> None:
         schedule, key = entry.schedule, (entry.schedule.id, firing.slot)
         id = message_id(*key)
-        if schedule.to not in self.parts.readers():
-            if self.parts.is_open():
-                note = f"{schedule.to} is not there to read it"
-                self.parts.schedules.failed(*key, note, backs_off=False)
-            return
-        if id in self._sent:
-            return
         with self._lock:
             self._known[id] = key
         attributes = {
@@ -198,13 +243,32 @@ class Cron:
         if state not in ("idle", "failed", "stopped"):
             return
         with self._lock:
-            ended = self._working.pop(agent, {})
-        for key, lacked in ended.items():
-            if state == "idle" and not lacked:
-                self.parts.schedules.acknowledged(*key)
-            else:
-                note = lacked or f"{agent} has {state}"
-                self.parts.schedules.failed(*key, note, backs_off=state == "failed")
+            for key, lacked in self._working.pop(agent, {}).items():
+                self._over[key] = _End(agent, state, lacked)
+        self._mark()
+
+    def _mark(self) -> None:
+        """Write how firings have ended."""
+        for key in list(self._over):
+            with self._lock:
+                end = self._over.pop(key, None)
+            if end is None:
+                continue
+            try:
+                self._write(key, end)
+            except TeamError:
+                self._over[key] = end
+                self._attention.hint()
+                raise
+
+    def _write(self, key: _Key, end: _End) -> None:
+        schedules, failed = self.parts.schedules, end.state == "failed"
+        outage = self.parts.outage(end.agent) if failed else None
+        if end.state == "idle" and not end.lacked:
+            schedules.acknowledged(*key)
+        elif outage is None or not schedules.postponed(*key, outage):
+            note = end.lacked or f"{end.agent} has {end.state}"
+            schedules.failed(*key, note, backs_off=failed)
 
 
 def _has_ended(entries: list[dict[str, Any]]) -> bool:

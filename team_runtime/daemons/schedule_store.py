@@ -46,6 +46,8 @@ from team_runtime.types import Json
 
 MOST: Final = 500
 """How many schedules a workspace may have."""
+POSTPONEMENTS: Final = 20
+"""How often in a row a firing is put off because no model could be reached: for about 15 hours."""
 _LOCK: Final = "schedules"
 _SCHEDULE: Final = ".json"
 _HISTORY: Final = ".history.json"
@@ -65,8 +67,13 @@ class Entry:
         """The next slot that is not decided about."""
         return next_slot(self.schedule, self.history)
 
+    @property
+    def due(self) -> datetime | None:
+        """When the next slot fires."""
+        return None if self.next is None else self.next + self.schedule.delay
+
     def is_due(self, now: datetime) -> bool:
-        return self.next is not None and self.next + self.schedule.delay <= now
+        return self.due is not None and self.due <= now
 
     @property
     def is_over(self) -> bool:
@@ -80,8 +87,13 @@ class ScheduleStore:
     def __init__(self, store: Store, emit: Emit = no_events) -> None:
         self._store = store
         self._emit = emit
-        self._folder = store.layout.schedules
+        self.folder = store.layout.schedules
         self._seen: dict[str, tuple[object, Entry | None]] = {}
+
+    def changed_at(self) -> int:
+        """When a file was added, replaced or removed last, in nanoseconds; 0 for never. An edit
+        in place does not show."""
+        return self._store.changed_at(self.folder)
 
     def add(self, draft: Schedule) -> Schedule:
         """Store a schedule with a new id; one that is over makes room where needed.
@@ -92,7 +104,7 @@ class ScheduleStore:
         self._check(schedule)
         with self._store.lock(_LOCK):
             self._make_room()
-            self._store.folder(self._folder)
+            self._store.folder(self.folder)
             self._store.publish(self._files(schedule.id)[0], encode_schedule(schedule))
         self._emit("schedule_added", draft.created_by, schedule=schedule.id, when=schedule.when)
         return schedule
@@ -100,7 +112,7 @@ class ScheduleStore:
     def entries(self) -> list[Entry]:
         """All schedules that can be read, oldest first. What has not changed is not read again; a
         broken file is set aside with a notice, the others go on."""
-        states = dict(self._store.states(self._folder))
+        states = dict(self._store.states(self.folder))
         ids = [match[1] for match in map(_NAME.fullmatch, states) if match]
         known, seen = self._seen, dict[str, tuple[object, Entry | None]]()
         for id in ids:
@@ -177,6 +189,23 @@ class ScheduleStore:
             return replace(history, failures=history.failures + 1, failed_at=now)
 
         self._end(id, slot, FAILED, one_line(note, 500), count if backs_off else lambda h: h)
+
+    def postponed(self, id: str, slot: datetime, note: str) -> bool:
+        """The agent could not reach its model: the firing stays open and is gone on with later, in
+        the same conversation. `False`, and nothing is changed, when that was tried long enough."""
+        now = self._store.clock.now()
+        failures = self.get(id).history.failures + 1 if self._read(id) else POSTPONEMENTS
+        if failures >= POSTPONEMENTS:
+            return False
+
+        def count(history: Firings) -> Firings:
+            return replace(history, failures=failures, failed_at=now)
+
+        note = one_line(note, 500)
+        if self._change(id, slot, count, note=note):
+            text = f"{id} is tried again later: {note}"
+            self._emit("notice", text=text)
+        return True
 
     def _end(
         self,
@@ -275,7 +304,7 @@ class ScheduleStore:
 
     def _files(self, id: str) -> tuple[Path, Path]:
         """The schedule's file and its history's."""
-        return self._folder / f"{id}{_SCHEDULE}", self._folder / f"{id}{_HISTORY}"
+        return self.folder / f"{id}{_SCHEDULE}", self.folder / f"{id}{_HISTORY}"
 
     def _now(self) -> str:
         return iso(self._store.clock.now())

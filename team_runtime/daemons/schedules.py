@@ -173,8 +173,8 @@ def _chosen(
     schedule: Schedule, history: Firings, slots: Sequence[datetime], now: datetime
 ) -> tuple[list[datetime], dict[str, list[datetime]]]:
     """Which of the slots fire, and the others by the reason why they do not."""
-    pause_ends = _pause_ends(history)
-    paused = [slot for slot in slots if pause_ends is not None and slot < pause_ends]
+    ends = pause_ends(history)
+    paused = [slot for slot in slots if ends is not None and slot < ends]
     rest = [slot for slot in slots if slot not in paused]
     missed = [slot for slot in rest if slot + schedule.delay < now - GRACE]
     on_time = rest[len(missed) :]
@@ -187,13 +187,21 @@ def _chosen(
     late = [slot for slot in rest if slot not in fire]
     reasons = {
         f"paused after {history.failures} failures in a row": paused,
-        f"nothing ran at that time, and missed ones are caught up by {schedule.misfire!r}": late,
+        _missed(schedule): late,
     }
     return fire, reasons
 
 
-def _pause_ends(history: Firings) -> datetime | None:
-    """After turns that ended in an error, each pause is twice as long as the one before."""
+def _missed(schedule: Schedule) -> str:
+    return (
+        "nothing ran at that time, or the firing before was not over, and missed ones are caught "
+        f"up by {schedule.misfire!r}"
+    )
+
+
+def pause_ends(history: Firings) -> datetime | None:
+    """Until when it pauses: after turns that ended in an error, each pause is twice as long as the
+    one before."""
     if history.failed_at is None or history.failures == 0:
         return None
     doublings = min(history.failures - 1, 10)

@@ -96,6 +96,11 @@ class Fault:
         return text if self.kind in text or self.status is None else f"{self.kind}: {text}"
 
 
+def is_outage(error: BaseException | None) -> bool:
+    """Whether a call failed because its model could not be reached, which may pass by itself."""
+    return isinstance(error, ModelFailed) and error.kind in _RETRIED
+
+
 class TryFailed(Exception):
     """One try failed; `with_retry` decides what that means."""
 

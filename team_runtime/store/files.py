@@ -93,6 +93,12 @@ class Store:
                     found.append((entry.name, entry.stat(follow_symlinks=False)))
         return found
 
+    def changed_at(self, folder: Path) -> int:
+        """When a name in a folder was changed last, in nanoseconds; 0 where there is no folder."""
+        with _failing(folder, "looked at"), suppress(FileNotFoundError):
+            return folder.stat().st_mtime_ns
+        return 0
+
     def replace(self, path: Path, old: bytes | None, new: bytes) -> bool:
         """Swap `new` in for `old`; `None` means that there is no file yet.
 

@@ -88,4 +88,5 @@ class Lead:
             self.error = self.error or error
         finally:
             state = State.FAILED if self.error else State.STOPPED
-            self.team.change(self.member.name, state, busy=False, closed=True)
+            ended = {"busy": False, "closed": True, "error": self.error}
+            self.team.change(self.member.name, state, **ended)

@@ -10,6 +10,7 @@ from typing import Final
 import anyio
 
 from team_runtime.crossing import Bell, Crossing
+from team_runtime.errors import TeamError
 from team_runtime.types import Json
 
 MEANT_FOR: Final = "meantFor"
@@ -73,6 +74,8 @@ class Member:
     """How often in a row it was reminded of its unfinished task."""
     remind: bool = False
     """Whether nothing else can happen, so that its unfinished task is worth a reminder."""
+    error: TeamError | None = None
+    """Why it has failed."""
     closed: bool = False
     """Whether it reads no more mail."""
     avoided: set[str] = field(default_factory=set)

@@ -51,6 +51,7 @@ class Life:
                 ready=_never,
                 is_open=lambda: True,
                 waits_for=lambda entry: entry.is_due(NOW.now()),
+                outage=lambda agent: None,
                 on_quiet=lambda: None,
             )
         )
