@@ -243,3 +243,5 @@ def test_an_agent_cannot_approve_or_trust_however_it_hides(doors: Doors) -> None
     programs = {"perl", "script", "git", "make", "tmux", "unshare"}
     missing = {name for name in programs if shutil.which(name) is None}
     tried(doors, [way for way, text in WAYS.items() if missing.isdisjoint(text.split())])
+    if missing:
+        pytest.skip(f"without the ways that need {', '.join(sorted(missing))}")
