@@ -105,14 +105,18 @@ def _watched(shared: Shared, request: RunRequest, output: str) -> RunResult:
         reviewed(view, request.root, plans=plans, calls=calls) as on_shown_event,
     ):
 
+        def say(text: str) -> None:
+            with view.asking():  # what moves on the screen makes room
+                shared.say(text)
+
         def on_event(record: dict[str, Any]) -> None:
             if record["kind"] == "run_started":
-                shared.say(f"session {record['session']} (sandbox {record['sandbox']})")
+                say(f"session {record['session']} (sandbox {record['sandbox']})")
             on_shown_event(record)
             if record["kind"] == "plan_submitted" and by_person and not can_ask():
-                shared.say(_how_to_decide(record))
+                say(_how_to_decide(record))
             elif record["kind"] == "approval_asked" and not can_ask():
-                shared.say(_how_to_answer(record))
+                say(_how_to_answer(record))
             stream.on_event(record)
 
         def on_entry(agent: str, entry: dict[str, Any]) -> None:
