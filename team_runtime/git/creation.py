@@ -13,7 +13,7 @@ from pathlib import Path
 from team_runtime.clock import iso
 from team_runtime.errors import TeamError, WorktreeRefused
 from team_runtime.git.commits import is_torn, scratch_index
-from team_runtime.git.folders import admin_folder, pointer, wait_unused
+from team_runtime.git.folders import admin_folder, is_headless, pointer, wait_unused
 from team_runtime.git.record import CREATING, READY, Registry, Worktree, branch_of
 from team_runtime.git.repository import Repository
 from team_runtime.git.run import Tree, name_all
@@ -165,6 +165,8 @@ class Creation:
         names = [entry.name for entry in worktree.path.iterdir()]
         if admin is None or (names and pointer(worktree.path) != admin):
             return names
+        if is_headless(admin):  # git had written no file yet
+            return [name for name in names if name != ".git"]
         git, tree = self._repository.git, Tree(worktree.path, admin, worktree.common_dir)
         with scratch_index(tree) as index:
             git.run(tree, "read-tree", worktree.base, env={"GIT_INDEX_FILE": index})

@@ -39,6 +39,12 @@ def admin_folder(common_dir: Path, path: Path) -> Path | None:
     return None
 
 
+def is_headless(admin: Path) -> bool:
+    """Whether git was killed before it had set the HEAD of the checkout with this folder; it has
+    written none of its files then."""
+    return not (admin / "HEAD").read_bytes().strip(b"0\n")
+
+
 def read_line(file: Path) -> str:
     """The content of one of git's one-line files."""
     return os.fsdecode(file.read_bytes()).removesuffix("\n")

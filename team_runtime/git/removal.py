@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from team_runtime.errors import WorktreeRefused, WouldLose
 from team_runtime.git.commits import merge_trees
 from team_runtime.git.creation import Creation
-from team_runtime.git.folders import admin_folder, delete_folder, pointer, wait_unused
+from team_runtime.git.folders import admin_folder, delete_folder, is_headless, pointer, wait_unused
 from team_runtime.git.record import (
     CREATING,
     DROPPING,
@@ -139,6 +139,10 @@ class Removals:
         if admin is None:
             hint = f"Keep what you need of it, then delete {worktree.path} and try again."
             raise WorktreeRefused(worktree.name, "git does not know its folder", hint)
+        if is_headless(admin):
+            (admin / "HEAD.lock").unlink(missing_ok=True)
+            tree = Tree(worktree.path, admin, worktree.common_dir)
+            self._repository.git.run(tree, "symbolic-ref", "HEAD", worktree.ref)
         return self._registry.change(
             worktree.name, lambda record: replace(record, git_dir=admin, state=READY)
         )

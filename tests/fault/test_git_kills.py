@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -120,6 +121,35 @@ class TestCreation:
         worktree = team.worktrees.create("auth", "task_2")
         assert (worktree.path / "z.txt").read_text() == "last"
         assert team.worktrees.verify(worktree) == worktree.path
+
+    @pytest.mark.parametrize("files", [(), ("mine.txt",)])
+    def test_before_git_had_set_its_head(
+        self, root: Path, held: Held, files: tuple[str, ...]
+    ) -> None:
+        held.kill_ours()
+        held.kill_git()
+        let_go(root)
+        worktree, admin = root / "worktrees/auth", root / ".git/worktrees/auth"
+        for path in worktree.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != ".git":
+                path.unlink()
+        (admin / "index").unlink(missing_ok=True)
+        (admin / "HEAD").write_text("0" * 40 + "\n")
+        (admin / "HEAD.lock").touch()
+        for name in files:
+            (worktree / name).write_text("mine")
+        left = Team(root).worktrees.recover()
+        assert [text for text in left if not all(name in text for name in files)] == []
+        assert bool(left) == bool(files)
+        assert worktree.exists() == bool(files)
+        assert bool(git(root, "branch", "--list", "team/auth")) == bool(files)
+        if files:
+            rescued = Team(root).worktrees.remove("auth", discard=True).rescued
+            assert rescued
+            Team(root).worktrees.rescue_restore(rescued.ref, root.parent / "restored")
+            assert (root.parent / "restored" / "mine.txt").read_text() == "mine"
 
     def test_a_torn_file_is_nobodys_work(self, root: Path, held: Held) -> None:
         held.kill_ours()

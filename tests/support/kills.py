@@ -224,6 +224,8 @@ def prove_transcripts(root: Path) -> None:
 def prove_everybody_was_told(root: Path) -> None:
     """The lead has each teammate's last report and each plan, the author has each decision."""
     for session in (root / ".team" / "sessions").iterdir():
+        if not (session / "session.json").exists():
+            continue  # killed before there was anything in it
         entries = {
             file.stem: [
                 json.loads(line) for line in file.read_text().splitlines() if _is_whole(line)
