@@ -20,7 +20,7 @@ from team_runtime.app.request import RunRequest
 from team_runtime.app.run import NOTIFY_SECONDS, run_team_in
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
-from team_runtime.daemons.attention import Attention
+from team_runtime.daemons.attention import Attention, left_of_second
 from team_runtime.daemons.schedule_store import Entry
 from team_runtime.daemons.schedules import pause_ends
 from team_runtime.errors import Held, InputError, TeamError, TeamRunning
@@ -72,7 +72,7 @@ class Headless:
                 if self._is_needed():
                     self.tick()
                     self._listen()
-                time.sleep(1 - self._store.clock.now().microsecond / 1e6)
+                time.sleep(left_of_second(self._store.clock.now()))
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -183,7 +183,7 @@ class Headless:
                 RunRequest(
                     root=self.parts.workspace.root,
                     prompt="",
-                    settings=self.parts.settings(record),
+                    settings=self._unattended(record),
                     environ=self.parts.environ,
                     on_event=self.parts.on_event,
                     resume=session,
@@ -205,6 +205,10 @@ class Headless:
         if not result.ending.interrupted and not is_outage(result.ending.error):
             why = str(result.ending.error or "its run ended without it")
             self._give_up(entry, why, session)
+
+    def _unattended(self, record: Mapping[str, Any]) -> Settings:
+        """Whatever is set for other runs, this one waits for nobody: others would wait for it."""
+        return self.parts.settings(record).model_copy(update={"approvals": "refuse"})
 
     def _give_up(self, entry: Entry, why: str, session: str | None = None) -> None:
         """What was open before and the session's run did not deal with has failed, so that it is

@@ -10,6 +10,7 @@ import click
 
 from team_runtime.cli.common import Shared, only_a_person, shared_options
 from team_runtime.cli.options import setting_options
+from team_runtime.errors import InputError
 from team_runtime.text import one_line
 
 
@@ -22,14 +23,16 @@ def command(shared: Shared, session: str | None, **given: Any) -> None:
 
     A durable schedule wakes the session that made it, as `team run --resume` does; one that was
     made on the command line begins a new session for each firing. While a `team run` is going, its
-    schedules are left to it, and others wait for its end. Nobody is asked: what no rule allows is
-    refused and recorded. The options hold for every run that is begun here; --timeout and
-    --max-turns for each.
+    schedules are left to it, and others wait for its end. Nobody is asked, whatever `approvals` is
+    set to: what no rule allows is refused and recorded. The options hold
+    for every run that is begun here; --timeout and --max-turns for each.
     """
     only_a_person("start a daemon")
     from team_runtime.app.headless import Headless, Serving
     from team_runtime.config import Settings, load
 
+    if given["approvals"] == "wait":
+        raise InputError("a daemon asks nobody; leave --approvals wait out. Nothing was started")
     workspace = shared.workspace
     if session is not None:
         workspace.sessions.load(session)

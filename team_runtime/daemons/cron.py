@@ -21,7 +21,8 @@ from anyio import to_thread
 from team_runtime.bus.base import Bus
 from team_runtime.bus.message import NOTIFICATION, SCHEDULE
 from team_runtime.clock import Clock
-from team_runtime.daemons.attention import Attention
+from team_runtime.crossing import Bell
+from team_runtime.daemons.attention import Attention, left_of_second
 from team_runtime.daemons.schedule_store import Entry, ScheduleStore
 from team_runtime.daemons.schedules import ALL, DELIVERED, RECORDED, Firing, message_id
 from team_runtime.errors import TeamError
@@ -87,16 +88,19 @@ class Cron:
     _attention: Attention = field(default_factory=Attention)
 
     async def run(self) -> None:
-        """Look when there is something to see, to the second, until cancelled."""
+        """Look when a slot has come or something has changed, until cancelled."""
         await self.parts.ready()
         await to_thread.run_sync(self.take_up)
-        self._attention.hint()
+        attention, clock, bell = self._attention, self.parts.clock, Bell()
+        attention.ring = bell.ring
+        attention.hint()
         while True:
-            now = self.parts.clock.now()
-            if self._attention.is_needed(now):
-                self._attention.begin(now)
+            now = clock.now()
+            if attention.is_needed(now):
+                attention.begin(now)
                 await to_thread.run_sync(self.tick)
-            await anyio.sleep(1 - self.parts.clock.now().microsecond / 1e6)
+            if await bell.wait(attention.seconds(clock.now())):
+                await anyio.sleep(left_of_second(clock.now()))  # many changes, one look
 
     def on_folder(self, folder: Path) -> bool:
         """A hint that something in a folder has changed; whether it is that of the schedules."""

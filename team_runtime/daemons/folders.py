@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 from anyio import to_thread
 
-LOOK_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 10.0
 """Between two looks; a file event that was lost costs at most this."""
 
 

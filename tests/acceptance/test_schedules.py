@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from team_runtime.clock import SystemClock
+from team_runtime.daemons import attention
 from team_runtime.daemons.cron import Cron
 from team_runtime.daemons.schedules import Schedule, message_id
 from team_runtime.errors import DaemonFailed, ModelFailed
 from team_runtime.guard.hook_config import PythonHook
 from tests.support.api import Seen
+from tests.support.clocks import Skew
 from tests.support.scripted_team import (
     call,
     make_repository,
@@ -31,28 +33,11 @@ def root(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "repo")
 
 
-class Skew:
-    """The wall clock, some time ahead of the machine's."""
-
-    def __init__(self) -> None:
-        self.ahead = timedelta()
-
-    def now(self, _: object = None) -> datetime:
-        return datetime.now(UTC) + self.ahead
-
-    def jump(self, **by: float) -> Callable[[], None]:
-        """A step of a script."""
-
-        def step() -> None:
-            self.ahead += timedelta(**by)
-
-        return step
-
-
 @pytest.fixture
 def skew(monkeypatch: pytest.MonkeyPatch) -> Skew:
     skew = Skew()
     monkeypatch.setattr(SystemClock, "now", skew.now)
+    monkeypatch.setattr(attention, "CHECK_SECONDS", 0.5)
     return skew
 
 

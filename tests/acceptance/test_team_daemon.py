@@ -54,7 +54,7 @@ def daemon(
     playing = Playing({"lead": lead}, Recorder())
 
     def settings(record: Mapping[str, Any]) -> Settings:
-        return Settings(model=model, timeout=25)
+        return Settings(model=model, timeout=25, approvals="wait")
 
     parts = Serving(
         outside(root),
@@ -192,6 +192,12 @@ def test_a_call_that_needs_a_person_is_refused_recorded_and_blocks_nothing(root:
     assert "bash needed a person" in str(firing.note)
     assert outside(root).schedules.get(id).history.failures == 0
     assert not (root / "forbidden").exists()
+
+
+def test_a_daemon_that_is_to_wait_for_a_person_is_refused(root: Path) -> None:
+    refused = team_here(root, "daemon", "--approvals", "wait")
+    assert refused.code == 2
+    assert "a daemon asks nobody" in refused.err
 
 
 def test_a_second_daemon_is_refused_by_name(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -27,3 +28,21 @@ class HandClock:
     def jump(self, to: datetime) -> None:
         """Set the wall clock, as a person or a time server does."""
         self.wall = to
+
+
+class Skew:
+    """The wall clock, some time ahead of the machine's."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def now(self, _: object = None) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+    def jump(self, **by: float) -> Callable[[], None]:
+        """A step of a script."""
+
+        def step() -> None:
+            self.ahead += timedelta(**by)
+
+        return step
