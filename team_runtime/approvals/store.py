@@ -40,6 +40,8 @@ from team_runtime.text import one_line, scrub
 from team_runtime.types import Liveness
 
 _NAME: Final = re.compile(r"approval_([1-9][0-9]{0,14})\.json")
+MOST_KEPT: Final = 1000
+"""Questions on disk. Of more, the oldest that have ended go; the log of events still tells them."""
 DIED: Final = "the run that asked has died"
 
 
@@ -172,7 +174,14 @@ class ApprovalStore:
                 approval = model.ended(approval, ending, now)
             self._store.folder(self._folder)
             self._store.publish(self._path(approval.id), model.encode(approval))
+            self._forget_oldest()
         return approval
+
+    def _forget_oldest(self) -> None:
+        for number in sorted(self._numbers())[:-MOST_KEPT]:
+            old = self._read_or_skip(f"approval_{number}")
+            if old is not None and old.status != WAITING:
+                self._store.remove(self._path(old.id))
 
     def _put(self, data: bytes, old: Approval, ending: Ending) -> Approval:
         new = model.ended(old, ending, self._store.clock.now())

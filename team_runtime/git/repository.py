@@ -173,8 +173,11 @@ class Repository:
 
     def exclude_runtime_files(self) -> None:
         """Keep our folders and half-written files out of git, through `info/exclude`; what is there
-        stays. A folder with tracked files is the user's, and is left alone."""
+        stays. A folder with tracked files is the user's, and is left alone, as is what a link there
+        leads to."""
         exclude = self.tree.common_dir / "info" / "exclude"
+        if exclude.is_symlink() or exclude.parent.is_symlink():
+            return
         present = exclude.read_bytes() if exclude.exists() else b""
         tracked = self.git.items(self.tree, "ls-files", "-z", "--", *RUNTIME_FOLDERS)
         users = {path.partition("/")[0] for path in tracked}

@@ -6,6 +6,7 @@ overwriting) and `append` (one write per line).
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -138,7 +139,10 @@ class Store:
         `read_lines`. It survives the process; `sync` makes it survive power loss."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         with _failing(path, "appended to"), _opened(path, flags) as descriptor:
-            size = os.fstat(descriptor).st_size
+            found = os.fstat(descriptor)
+            if found.st_nlink > 1:  # somebody's other file would grow
+                raise OSError(errno.EMLINK, "it has another name")
+            size = found.st_size
             torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
             data = (_TORN + b"\n" if torn else b"") + line + b"\n"
             self._step("append", path, _write_all, descriptor, data)
@@ -201,10 +205,17 @@ class Store:
         return place
 
     def sweep(self) -> None:
-        """Remove the temporary files of writers that died. A live writer's are locked."""
+        """Remove the temporary files of writers that died. A live writer's are locked.
+
+        Raises `StoreFailed` for a folder that is a link: a repository can bring one, and what is
+        kept there would be written wherever it leads."""
         kept = {self.layout.rescue, self.layout.quarantine, self.layout.spill}
         for root in (self.layout.tasks, self.layout.team):
             for place, folders, names in os.walk(root):
+                for name in folders:
+                    if os.path.islink(Path(place, name)):  # noqa: PTH114 - a third of the time
+                        why = "it is a link; remove it"
+                        raise StoreFailed(str(Path(place, name)), "used", why)
                 folders[:] = [name for name in folders if Path(place, name) not in kept]
                 for name in filter(_TEMPORARY.fullmatch, names):
                     path = Path(place, name)

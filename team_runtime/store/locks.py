@@ -102,7 +102,7 @@ class Hold:
     def __init__(self, path: Path, info: Mapping[str, Json]) -> None:
         """Raises `Held`, which carries the other's record."""
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise StoreFailed(str(path), "locked", error.strerror or str(error)) from error
         try:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from team_runtime.approvals import store
 from team_runtime.approvals.model import Approval, Asker, Cause, Subject
 from team_runtime.approvals.store import ApprovalStore
 from team_runtime.clock import SystemEntropy
@@ -60,8 +61,8 @@ def presences() -> Presences:
 def approvals(tmp_path: Path, hands: Hands, presences: Presences, events: Events) -> ApprovalStore:
     layout = Layout(tmp_path)
     layout.prepare()
-    store = Store(layout, hands, SystemEntropy(), "process")
-    return ApprovalStore(store, presences.liveness, events)
+    files = Store(layout, hands, SystemEntropy(), "process")
+    return ApprovalStore(files, presences.liveness, events)
 
 
 def ask(approvals: ApprovalStore, subject: Subject = PUSH, seconds: float = 60) -> Approval:
@@ -247,6 +248,19 @@ def test_an_id_is_not_used_again_when_its_file_is_deleted(
     ask(approvals)
     (tmp_path / ".team" / "approvals" / "approval_1.json").unlink()
     assert ask(approvals).id == "approval_2"
+
+
+def test_an_agent_that_asks_for_ever_fills_no_disk_and_no_question_is_lost(
+    approvals: ApprovalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MOST_KEPT", 5)
+    waiting = ask(approvals)
+    for _ in range(20):
+        approvals.record_refusal(ANNA, PUSH, DEFAULT, "nobody was there")
+    found = approvals.list()
+    assert found[0] == waiting
+    assert [each.id for each in found[1:]] == [f"approval_{n}" for n in range(17, 22)]
+    assert ask(approvals).id == "approval_22"
 
 
 def test_approvals_outlive_the_process_with_unknown_fields(
