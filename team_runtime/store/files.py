@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -35,6 +36,9 @@ LARGEST_RECORD: Final = 16 * 2**20
 _TEMPORARY: Final = re.compile(r"\.tmp-[0-9a-f]{16}")
 _TORN: Final = b"\x18"
 """The ASCII character for "cancel": ends a line that was torn. JSON never contains it."""
+_TRIES: Final = 1000
+_MOMENT: Final = 0.001
+"""Seconds between two tries to have the turn of writing a line."""
 
 
 class Store:
@@ -139,12 +143,10 @@ class Store:
         `read_lines`. It survives the process; `sync` makes it survive power loss."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         with _failing(path, "appended to"), _opened(path, flags) as descriptor:
-            found = os.fstat(descriptor)
-            if found.st_nlink > 1:  # somebody's other file would grow
+            if os.fstat(descriptor).st_nlink > 1:  # somebody's other file would grow
                 raise OSError(errno.EMLINK, "it has another name")
-            size = found.st_size
-            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-            data = (_TORN + b"\n" if torn else b"") + line + b"\n"
+            _in_turn(descriptor)
+            data = (_TORN + b"\n" if _is_torn(descriptor) else b"") + line + b"\n"
             self._step("append", path, _write_all, descriptor, data)
 
     def read_lines(self, path: Path) -> list[bytes]:
@@ -336,6 +338,27 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 def _check_size(path: Path, data: bytes) -> None:
     if len(data) > LARGEST_RECORD:
         raise InputError(f"{path.name} would be {len(data)} bytes; the limit is {LARGEST_RECORD}.")
+
+
+def _in_turn(descriptor: int) -> None:
+    """Wait until no other writer is in the middle of a line, which would look torn: the file grows
+    by pages. The turn ends with the descriptor; one that was stopped within its turn, or a file
+    system without locks, holds nobody up for long."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_MOMENT)
+        except OSError:
+            return
+        else:
+            return
+
+
+def _is_torn(descriptor: int) -> bool:
+    """Whether the file's last line has no end."""
+    size = os.fstat(descriptor).st_size
+    return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

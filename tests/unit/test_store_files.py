@@ -155,6 +155,19 @@ def test_lines_of_many_writers_stay_whole(store: Store, tmp_path: Path) -> None:
     assert all(line.endswith(b"x" * 200) for line in lines if line)
 
 
+def test_a_line_that_is_just_being_written_is_not_taken_for_torn(tmp_path: Path) -> None:
+    """Another process sees the file grow by pages."""
+    path = tmp_path / "log"
+    stores = [make_store(tmp_path) for _ in range(4)]
+
+    def write(store: Store) -> None:
+        for _ in range(30):
+            store.append(path, b"x" * 500_000)
+
+    together(*(lambda store=store: write(store) for store in stores))
+    assert {len(line) for line in stores[0].read_lines(path)} == {500_000}
+
+
 def test_quarantine_keeps_what_was_there_before(tmp_path: Path) -> None:
     events = Events()
     store = make_store(tmp_path, emit=events)
