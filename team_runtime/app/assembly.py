@@ -191,6 +191,7 @@ def _team(prepared: Prepared, workspace: Workspace, factory: AgentFactory) -> Te
         clock=workspace.store.clock,
         emit=workspace.events.emit,
         stop_seconds=prepared.request.stop_seconds,
+        waits_for_reviews=prepared.request.waits_for_reviews,
     )
     team = Team(parts, factory.make)
     workspace.events.add(team.on_event)

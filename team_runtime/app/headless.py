@@ -188,6 +188,7 @@ class Headless:
                     on_event=self.parts.on_event,
                     resume=session,
                     waits_for_schedules=False,
+                    waits_for_reviews=False,
                     models=self.parts.models,
                 )
             )

@@ -38,6 +38,8 @@ class RunRequest:
     """The session to go on with; its agents are where they were. `prompt` may be empty then."""
     waits_for_schedules: bool = True
     """Whether it waits for schedules of its session that are due before its time limit."""
+    waits_for_reviews: bool = True
+    """Whether it waits for a person to review a plan; else it ends and leaves the plan pending."""
     stop_seconds: float = STOP_SECONDS
     """Seconds that an agent may go on with its turn after it was asked to stop."""
     models: Mapping[str, Model] = field(default_factory=dict)

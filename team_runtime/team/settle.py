@@ -39,9 +39,10 @@ class Settling:
         if any(m.busy or self._has_mail(m) or self._can_claim(m) for m in idle):
             return Settled.WAIT
         waiting = self._undecided(idle)
-        if waiting and team.parts.planning.reviewer != LEAD:
+        by_lead = team.parts.planning.reviewer == LEAD
+        if waiting and not by_lead and team.parts.waits_for_reviews:
             return Settled.WAIT
-        if any(self.reminded[request_id] < REMINDERS for request_id in waiting):
+        if by_lead and any(self.reminded[request_id] < REMINDERS for request_id in waiting):
             self.reminded.update(waiting)
             return Settled.REMIND
         unfinished = [] if waiting else [m for m in idle if self._unfinished(m)]

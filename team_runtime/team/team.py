@@ -50,6 +50,8 @@ class Parts:
     clock: Clock
     emit: Emit
     stop_seconds: float = STOP_SECONDS
+    waits_for_reviews: bool = True
+    """Whether the run goes on while nothing but a person's review of a plan can wake anybody."""
 
 
 class Team:

@@ -27,10 +27,12 @@ from tests.support.scripted_team import (
     Playing,
     Recorder,
     Script,
+    bound_task,
     call,
     make_repository,
     outside,
     run_team,
+    spawn,
 )
 
 PLAYBOOK = """
@@ -49,12 +51,12 @@ def says(*texts: str) -> Script:
 
 
 def daemon(
-    root: Path, lead: Script, session: str | None = None, model: str = MODEL
+    root: Path, lead: Script, session: str | None = None, model: str = MODEL, **others: Script
 ) -> tuple[Headless, Playing]:
-    playing = Playing({"lead": lead}, Recorder())
+    playing = Playing({"lead": lead, **others}, Recorder())
 
     def settings(record: Mapping[str, Any]) -> Settings:
-        return Settings(model=model, timeout=25, approvals="wait")
+        return Settings(model=model, timeout=25, approvals="wait", plan_review="person")
 
     parts = Serving(
         outside(root),
@@ -192,6 +194,30 @@ def test_a_call_that_needs_a_person_is_refused_recorded_and_blocks_nothing(root:
     assert "bash needed a person" in str(firing.note)
     assert outside(root).schedules.get(id).history.failures == 0
     assert not (root / "forbidden").exists()
+
+
+def test_a_plan_that_needs_a_person_stays_pending_and_holds_nobody_up(root: Path) -> None:
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield bound_task()
+        yield [spawn("anna", task_id="task_1", require_plan=True)]
+        yield from ("I wait for the plan.",) * 5
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        yield [call("submit_plan", plan="1. Look")]
+        yield "It waits."
+
+    first, second = due(root), due(root)
+    headless, _ = daemon(root, lead, anna=anna)
+    for _ in range(3):
+        headless.tick()
+    assert [state for id in (first, second) for state, _ in firings(root, id)] == [
+        "acknowledged",
+        "acknowledged",
+    ]
+    (plan,) = outside(root).plans.pending()
+    outside(root).planning("person").decide_as_person(plan.id, 1, True, "")
+    task = outside(root).board.get("task_1")
+    assert (task.status, task.attempts[-1].outcome) == ("pending", "released")
 
 
 def test_a_daemon_that_is_to_wait_for_a_person_is_refused(root: Path) -> None:
