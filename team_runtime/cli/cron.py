@@ -193,9 +193,12 @@ def _line(entry: Entry) -> str:
     wakes = f"{schedule.session or 'a new session'}/{schedule.to}"
     next_ = schedule.shown(entry.next) if entry.next else "over"
     late = f" +{schedule.delay // timedelta(seconds=1)}s" if schedule.delay else ""
+    ahead = (
+        "  (silent until then: a clock was ahead)" if entry.was_ahead(SystemClock().now()) else ""
+    )
     return for_terminal(
-        f"{schedule.id}  {next_}{late}  {schedule.when!r} {schedule.zone}{life}  wakes {wakes}  "
-        f"{one_line(schedule.prompt, 60)}"
+        f"{schedule.id}  {next_}{late}{ahead}  {schedule.when!r} {schedule.zone}{life}  "
+        f"wakes {wakes}  {one_line(schedule.prompt, 60)}"
     )
 
 

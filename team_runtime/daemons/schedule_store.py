@@ -75,6 +75,11 @@ class Entry:
     def is_due(self, now: datetime) -> bool:
         return self.due is not None and self.due <= now
 
+    def was_ahead(self, now: datetime) -> bool:
+        """Whether slots after `now` are decided about, because a clock was ahead: it is silent
+        until they have passed, so that none fires twice."""
+        return self.history.cursor is not None and self.history.cursor > now
+
     @property
     def is_over(self) -> bool:
         """Whether it can do nothing any more."""

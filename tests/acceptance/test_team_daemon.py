@@ -120,6 +120,13 @@ def test_schedules_without_a_session_wake_the_one_that_the_daemon_names(root: Pa
     assert firings(root, id) == [("acknowledged", session)]
 
 
+def test_a_schedule_that_a_fast_clock_silenced_says_so(root: Path) -> None:
+    id = due(root, when="0 9 * * *")
+    assert "silent" not in team_here(root, "cron", "list").out
+    outside(root).schedules.decide(id, SystemClock().now() + timedelta(days=3))
+    assert "(silent until then: a clock was ahead)" in team_here(root, "cron", "list").out
+
+
 def test_what_belongs_to_a_run_alone_is_not_fired(root: Path) -> None:
     session = run_team(root, {"lead": says("Ready.")}).result.session
     id = due(root, session, durable=False)
