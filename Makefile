@@ -9,7 +9,7 @@ DAEMONS := $(wildcard tests/*/test_*job*.py tests/*/test_*schedule*.py tests/*/t
 	tests/acceptance/test_requests.py)
 NOTHING_SKIPPED := TEAM_TESTS_NO_SKIP=1 $(PYTHON) -m pytest -n auto -m "not fault"
 
-.PHONY: check test ci core security daemons fault bench
+.PHONY: check test ci core teams security daemons fault bench
 
 check:  ## style and types, of the source and of the tests
 	$(PYTHON) -m ruff check team_runtime tests benchmarks examples docs
@@ -19,10 +19,13 @@ check:  ## style and types, of the source and of the tests
 test:  ## what everybody runs; at most 3 minutes, names what it skipped
 	$(PYTHON) -m pytest -n auto -m "not fault and not slow"
 
-ci: check core security daemons  ## everything but the long fault runs; nothing may be skipped
+ci: check core teams security daemons  ## everything but the long fault runs; nothing may be skipped
 
 core:  ## what is in no area of its own
-	$(NOTHING_SKIPPED) $(addprefix --ignore=,$(SECURITY) $(DAEMONS))
+	$(NOTHING_SKIPPED) $(addprefix --ignore=,tests/acceptance $(SECURITY) $(DAEMONS))
+
+teams:  ## whole teams, commands and terminals
+	$(NOTHING_SKIPPED) tests/acceptance $(addprefix --ignore=,$(SECURITY) $(DAEMONS))
 
 security:  ## what is blocked, by name, under bubblewrap
 	$(NOTHING_SKIPPED) $(SECURITY)

@@ -16,7 +16,7 @@ from team_runtime.team.planning import LEAD
 from team_runtime.team.settle import REMINDERS
 from team_runtime.team.team import Team
 
-POLL_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 300.0
 """The floor under the wake-up hints, from events, file events and folders."""
 
 
