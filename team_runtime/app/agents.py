@@ -254,6 +254,9 @@ class AgentFactory:
             def confined(command: Command) -> Command:
                 return confining.confine(command, changes or command.cwd != place.root)
 
+            def closed() -> str | None:
+                return assignments.gate(name, Effect.COMMAND)
+
             return ToolContext(
                 agent=name,
                 call_id=call_id,
@@ -263,7 +266,7 @@ class AgentFactory:
                 seen=seen,
                 spill=lambda file, data: self._spill(spill, file, data),
                 readable=(spill,),
-                background=self._background(member, place, confined),
+                background=self._background(member, place, confined, closed),
             )
 
         def remember(texts: list[str]) -> None:
@@ -287,13 +290,24 @@ class AgentFactory:
         )
 
     def _background(
-        self, member: Member, place: Place, confined: Callable[[Command], Command]
+        self,
+        member: Member,
+        place: Place,
+        confined: Callable[[Command], Command],
+        closed: Callable[[], str | None],
     ) -> AgentCommands | None:
         if self.jobs is None:
             return None
         store = self._workspace.store
         return AgentCommands(
-            self.jobs, member.name, place, member.crossing, confined, store.clock, store.entropy
+            jobs=self.jobs,
+            agent=member.name,
+            place=place,
+            crossing=member.crossing,
+            confined=confined,
+            closed=closed,
+            clock=store.clock,
+            entropy=store.entropy,
         )
 
     def _spill(self, folder: Path, file: str, data: bytes) -> Path:

@@ -12,7 +12,7 @@ from team_runtime.clock import Clock, Entropy, iso
 from team_runtime.crossing import Crossing
 from team_runtime.daemons.job_records import Job
 from team_runtime.daemons.jobs import END_SECONDS, Jobs
-from team_runtime.errors import TeamError
+from team_runtime.errors import RefusedError, TeamError
 from team_runtime.process.base import Command, Completed
 from team_runtime.process.program import Program, marked
 from team_runtime.tools.base import Moved, Place
@@ -27,6 +27,8 @@ class AgentCommands:
     place: Place
     crossing: Crossing
     confined: Callable[[Command], Command]
+    closed: Callable[[], str | None]
+    """Why the agent may run no command now (the plan gate), or `None`."""
     clock: Clock
     entropy: Entropy
 
@@ -38,7 +40,7 @@ class AgentCommands:
             return program.completed()
         try:
             return self._moved(text, program)
-        except TeamError as error:  # too many jobs, or a full disk: it had its time
+        except TeamError as error:  # the gate, too many jobs, or a full disk: it had its time
             self.crossing.finish(END_SECONDS, program.end)
             ended = program.completed(timed_out=True)
             return replace(ended, stdout=ended.stdout + f"\n({error})\n".encode())
@@ -70,6 +72,9 @@ class AgentCommands:
         return program
 
     def _moved(self, text: str, program: Program) -> Completed | Moved:
+        closed = self.closed()
+        if closed is not None:
+            raise RefusedError(f"it does not go on in the background: {closed}")
         job = self.jobs.begin(self._draft(text, moved=True))
         try:
             so_far = self.crossing.wait(self.jobs.adopt, job, program)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,31 @@ def test_the_plan_gate_holds_back_jobs(root: Path) -> None:
     def ann(seen: Seen) -> Iterator[Any]:
         yield [JOB]
         assert "your plan must be approved first" in seen.text
+        yield [call("update_task", task_id="task_1", status="failed", note="No plan.")]
+        yield "Done."
+
+    refused(run_team(root, {"lead": lead, "ann": ann}, allow=("Bash",), sandbox="off"))
+
+
+def test_mode_plan_starts_no_job(root: Path) -> None:
+    says = alone("Permission denied")
+    refused(run_team(root, says, sandbox="off", permission_mode="plan", allow=("Bash",)))
+
+
+def test_a_command_does_not_become_a_job_when_the_gate_has_closed_meanwhile(root: Path) -> None:
+    asked_again = threading.Event()
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [*bound_task(), spawn("ann", task_id="task_1")]
+        yield until("tool_started", "ann", tool="bash")
+        yield [call("request_plan", teammate="ann", task="first a plan")]
+        yield asked_again.set
+        yield from ("Waiting.",) * 5
+
+    def ann(seen: Seen) -> Iterator[Any]:
+        yield [call("bash", command="sleep 50", timeout=1.5)]
+        assert asked_again.is_set()
+        assert "it does not go on in the background: a new plan was asked for" in seen.text
         yield [call("update_task", task_id="task_1", status="failed", note="No plan.")]
         yield "Done."
 

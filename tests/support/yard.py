@@ -81,6 +81,7 @@ class Yard:
             Place(self.place),
             Crossing(),
             lambda command: self.sandbox.confine(command, policy),
+            lambda: None,
             store.clock,
             store.entropy,
         )
