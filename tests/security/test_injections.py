@@ -1,5 +1,5 @@
-"""Text from outside stays data: in six channels it changes no decision, comes to the model wrapped,
-and comes to a person without what would not show."""
+"""Text from outside stays data: in eight channels it changes no decision, comes to the model
+wrapped, and comes to a person without what would not show."""
 
 from __future__ import annotations
 
@@ -135,17 +135,37 @@ def test_a_task_on_the_board(root: Path) -> None:
     assert {task.status for task in ran.workspace.board.list()} == {"pending"}
 
 
+JOB = {"job": "job_1", "status": "failed", "exit_code": "1"}
+FIRING = {"schedule": "cron_00000000", "slot": "2026-12-01T09:00:00+00:00"}
+
+
 @pytest.mark.slow
-def test_a_message(root: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "attributes", "begins", "element"),
+    [
+        ("message", {}, '<team_message from="stranger" type="message" id="', "team_message"),
+        (
+            "notification",
+            JOB,
+            '<task_notification job="job_1" status="failed" ',
+            "task_notification",
+        ),
+        ("notification", FIRING, '<scheduled id="cron_00000000" slot="', "scheduled"),
+    ],
+    ids=["mail", "the end of a job", "a prompt of a schedule"],
+)
+def test_a_message(
+    root: Path, kind: str, attributes: dict[str, str], begins: str, element: str
+) -> None:
     def bring(number: int, text: str) -> list[Block]:
-        outside(root).bus.send("stranger", "lead", text)
+        outside(root).bus.send("stranger", "lead", text, kind, attributes)
         return []
 
     _, brought = told_in(root, bring)
     for text, blocks in zip(INJECTIONS, brought, strict=True):
         (shown,) = [block["text"] for block in blocks if block["type"] == "text"]
-        assert shown.startswith('<team_message from="stranger" type="message" id="')
-        assert shown.endswith(f'">{escape(scrub(text), quote=False)}</team_message>')
+        assert shown.startswith(begins)
+        assert shown.endswith(f'">{escape(scrub(text), quote=False)}</{element}>')
         assert shown.count("<") == 2
 
 
