@@ -8,6 +8,7 @@ the wrong place meant something, and it is not for us to take it for a yes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -39,6 +40,7 @@ _SPECIFIC: Final = {
 """What `hookSpecificOutput` may hold beside what all events have."""
 _DECISION: Final = {"behavior", "message", "updatedInput", "interrupt"}
 _BEHAVIORS: Final = {"allow": Verdict.ALLOW, "deny": Verdict.DENY}
+_BOM: Final = "\ufeff"
 _PLAIN_TEXT_IS_CONTEXT: Final = {SESSION_START, USER_PROMPT_SUBMIT, SUBAGENT_START}
 
 
@@ -73,7 +75,7 @@ class Answer:
 
 def read_answer(event: HookEvent, ended: Ended) -> Answer:
     """What the handler said. Raises `HookFault`."""
-    said = _object(ended.stdout)
+    said = _object(event, ended.stdout)
     if ended.status == BLOCKED:
         return _blocked(event, said, ended)
     answer = _answer(event, said) if said is not None else Answer()
@@ -107,15 +109,17 @@ def _blocked(event: HookEvent, said: Mapping[str, Json] | None, ended: Ended) ->
     return Answer(Verdict.DENY, reason or "it gave no reason")
 
 
-def _object(stdout: str) -> dict[str, Json] | None:
-    """The JSON object on stdout; `None` for plain text. Raises `HookFault` for broken JSON, and for
-    JSON that is no object."""
-    text = stdout.strip()
+def _object(event: HookEvent, stdout: str) -> dict[str, Json] | None:
+    """The JSON object on stdout; `None` for plain text. Raises `HookFault` for broken JSON, for
+    JSON that is no object, and for JSON that other text hides, such as a greeting of the shell."""
+    text = stdout.removeprefix(_BOM).strip()
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         if text.startswith("{"):
             raise HookFault(f"its output is broken JSON: {one_line(str(error), 200)}") from error
+        if event.name not in _PLAIN_TEXT_IS_CONTEXT and re.search(r"^\s*{", text, re.MULTILINE):
+            raise HookFault("its output is JSON after other text") from error
         return None
     if isinstance(value, dict):
         return value
@@ -124,9 +128,18 @@ def _object(stdout: str) -> dict[str, Json] | None:
     return None
 
 
+def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """An object, in which nothing takes back what was said before."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
 def _answer(event: HookEvent, said: dict[str, Json]) -> Answer:
     _refuse_unknown(said, _TOP, "")
-    specific = said.get("hookSpecificOutput") or {}
+    specific = said.get("hookSpecificOutput")
+    specific = {} if specific is None else specific
     if not isinstance(specific, dict):
         raise HookFault("hookSpecificOutput is no object")
     _refuse_unknown(

@@ -54,6 +54,41 @@ FAULTS: dict[str, tuple[Json, str]] = {
     "prints an unknown word": (printing({"decision": "deny"}), "its decision is 'deny'"),
     "prints a list": (printing([{"decision": "block"}]), "no object"),
     "prints bytes that are no text": (shell(r"printf '{\377'"), "broken JSON"),
+    "exits 255": (shell("exit 255"), "ended with status 255"),
+    "is ended by TERM": (shell("kill -15 $$"), "ended by signal 15"),
+    "crashes": (shell("kill -11 $$"), "ended by signal 11"),
+    "closes stdout": (shell("exec >&-; exit 9"), "ended with status 9"),
+    "is a folder": (shell("./"), "ended with status 126"),
+    "prints two objects": (shell("echo '{}'; echo '{}'"), "broken JSON"),
+    "prints an object after a greeting": (
+        shell("echo Welcome; " + printing(deciding("deny"))["command"]),
+        "JSON after other text",
+    ),
+    "takes back what it said": (
+        shell("""echo '{"decision": "block", "decision": "approve"}'"""),
+        "a key is there twice",
+    ),
+    "prints a broken object after a mark of its encoding": (
+        shell(r"""printf '\357\273\277{"decision": "deny"'"""),
+        "broken JSON",
+    ),
+    "prints an object that is too deep": (
+        shell("head -c 100000 /dev/zero | tr '\\0' '[' | sed 's/^/{\"a\":/'"),
+        "broken JSON",
+    ),
+    "decides by a number": (printing(deciding(5)), "its permissionDecision is 5"),
+    "decides by an unknown word": (printing(deciding("allowed")), "is 'allowed'; it can be"),
+    "decides with a list": (printing({"hookSpecificOutput": []}), "is no object"),
+    "gives a reason that is no text": (printing(deciding("deny", 5)), "is no text"),
+    "speaks of another event": (
+        printing({"hookSpecificOutput": {"hookEventName": "Stop"}}),
+        "hookEventName is not PreToolUse",
+    ),
+    "goes on with a word": (printing({"continue": "no"}), "neither true nor false"),
+    "changes the input to a text": (
+        printing({"hookSpecificOutput": {"updatedInput": "x"}}),
+        "updatedInput is no object",
+    ),
 }
 
 
@@ -84,6 +119,12 @@ def test_a_gate_fails_closed(fault: str, folder: Path) -> None:
     assert said in outcome.reason
     assert "the hook itself failed" in outcome.reason
     assert events.kinds() == ["hook_ran", "notice"]
+
+
+def test_a_mark_of_the_encoding_hides_no_refusal(folder: Path) -> None:
+    command = r"""printf '\357\273\277{"decision": "block", "reason": "no"}'"""
+    outcome = fire(make_hooks(parsed(table("PreToolUse", shell(command))), folder))
+    assert (outcome.blocked, outcome.reason) == (True, "no")
 
 
 @pytest.mark.parametrize("event", HOOK_EVENTS)

@@ -34,7 +34,7 @@ def printing(said: Any, **more: Any) -> Json:
     return shell(f"cat <<'END'\n{json.dumps(said)}\nEND", **more)
 
 
-def deciding(decision: str, reason: str = "", **specific: Any) -> Json:
+def deciding(decision: Any, reason: Any = "", **specific: Any) -> Json:
     """What a PreToolUse hook prints to decide."""
     specific = {
         "hookEventName": "PreToolUse",
