@@ -203,9 +203,24 @@ class Headless:
             return
         if result.signalled:
             self.stop()
-        if not result.ending.interrupted and not is_outage(result.ending.error):
-            why = str(result.ending.error or "its run ended without it")
-            self._give_up(entry, why, session)
+        if result.ending.interrupted:
+            return
+        why = str(result.ending.error or "its run ended without it")
+        if is_outage(result.ending.error) and self._is_put_off(entry, why):
+            return
+        self._give_up(entry, why, session)
+
+    def _is_put_off(self, entry: Entry, why: str) -> bool:
+        """Whether what could not reach its model is tried again later. The run writes that itself,
+        unless its agent failed before the firing was taken up."""
+        schedules, id = self.parts.workspace.schedules, entry.schedule.id
+        try:
+            history = schedules.get(id).history
+        except InputError:  # removed meanwhile
+            return True
+        if history.failed_at != entry.history.failed_at or not history.open:
+            return True
+        return schedules.postponed(id, history.open[0].slot, why)
 
     def _unattended(self, record: Mapping[str, Any]) -> Settings:
         """Whatever is set for other runs, this one waits for nobody: others would wait for it."""

@@ -10,6 +10,8 @@ import pytest
 from tests.support.api import team, team_environment
 from tests.support.scripted_team import make_repository
 
+pytestmark = pytest.mark.slow
+
 LS = '{"command": "ls -l"}'
 
 

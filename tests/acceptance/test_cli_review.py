@@ -11,6 +11,8 @@ import pytest
 from tests.support.api import events, team_environment
 from tests.support.cli import OnTerminal, team_here, write_file
 
+pytestmark = pytest.mark.slow
+
 QUESTION = re.compile(r"Approve (plan_\d) revision (\d) of (\w+)\? \[y/n\] ")
 FEEDBACK = re.compile(r"What must change\? ")
 PLAYBOOK = """

@@ -33,6 +33,8 @@ from tests.support.scripted_team import (
 )
 from tests.support.tools import snapshot
 
+pytestmark = pytest.mark.slow
+
 PLAYBOOK = "agents:\n  lead:\n    start:\n      - say: Nothing to do.\n"
 
 

@@ -27,6 +27,8 @@ from tests.support.scripted_team import (
     until,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:

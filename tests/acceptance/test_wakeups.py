@@ -34,6 +34,8 @@ from tests.support.scripted_team import (
     until,
 )
 
+pytestmark = pytest.mark.slow
+
 OUTAGE = ModelFailed("no route to the service", "connection")
 
 
