@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
-from team_runtime.daemons.jobs import JobLimits, JobParts, Jobs
+from team_runtime.daemons.job_parts import JobLimits, JobParts
+from team_runtime.daemons.jobs import Jobs
 from team_runtime.process.bubblewrap import Bubblewrap
 from team_runtime.process.sandbox import Sandbox
 from team_runtime.team.planning import LEAD

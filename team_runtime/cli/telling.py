@@ -63,7 +63,7 @@ def tell_entry(agent: str, entry: dict[str, Any]) -> Told | None:
 def tool_line(record: dict[str, Any]) -> str:
     """A tool call: its name and the part of its input that says most."""
     values = record.get("input", {})
-    names = ("command", "path", "pattern", "task_id", "name", "to")
+    names = ("command", "path", "pattern", "task_id", "name", "to", "cron", "job_id")
     key = next((name for name in names if name in values), "")
     return f"{record['tool']} {one_line(str(values.get(key, '')), 90)}".rstrip()
 
@@ -137,6 +137,11 @@ _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str | None]]] = {
         else f"started {r['job']} in the background"
     ),
     "job_ended": _job_end,
+    "schedule_fired": lambda r: f"fires {r['schedule']}, due {r['slot']}: {r['prompt']}",
+    "schedule_skipped": lambda r: f"skips {r['count']} of {r['schedule']}{_note(r)}",
+    "schedule_ended": lambda r: (
+        f"{r['schedule']} failed{_note(r)}" if r["state"] == "failed" else None
+    ),
     "api_retry": lambda r: (
         f"waits {r['delay']:.1f} s to ask the model again: {one_line(r['cause'])}"
     ),
@@ -151,6 +156,8 @@ _MOODS: Final = {
     "task_completed": Mood.GOOD,
     "task_failed": Mood.BAD,
     "worktree_landed": Mood.GOOD,
+    "schedule_skipped": Mood.BAD,
+    "schedule_ended": Mood.BAD,
     "api_retry": Mood.BAD,
     "notice": Mood.BAD,
     "quarantined": Mood.BAD,

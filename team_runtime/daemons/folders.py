@@ -9,8 +9,10 @@ from typing import Final
 import anyio
 from anyio import to_thread
 
-LOOK_SECONDS: Final = 10.0
+LOOK_SECONDS: Final = 30.0
 """Between two looks; a file event that was lost costs at most this."""
+BLIND_SECONDS: Final = 5.0
+"""The same where the system gives no file events."""
 
 
 async def look_again(
@@ -23,7 +25,7 @@ async def look_again(
     """
     known = await to_thread.run_sync(_times, folders)
     while True:
-        await anyio.sleep(LOOK_SECONDS)
+        await anyio.sleep(LOOK_SECONDS if told else BLIND_SECONDS)
         found = await to_thread.run_sync(_times, folders)
         for folder, time in found.items():
             if not told or known.get(folder) != time:

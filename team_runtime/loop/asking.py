@@ -68,8 +68,3 @@ class Answer:
 
 Ask: TypeAlias = Callable[[Checked], Answer]
 """Asks a person about a call and waits for the answer, at most until a deadline."""
-
-
-def ask_nobody(checked: Checked) -> Answer:
-    """Where no person can be asked, the answer is no."""
-    return Answer(False, NOBODY, lacks_person=True)

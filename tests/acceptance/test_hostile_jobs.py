@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from team_runtime.daemons.jobs import JobLimits
+from team_runtime.daemons.job_parts import JobLimits
 from team_runtime.process.sandbox import NoSandbox
 from team_runtime.tools.base import Moved
 from tests.support.confined import bubblewrap, landlock

@@ -13,7 +13,7 @@ from tests.support.kills import PROJECT
 
 MEASURED = """
 import json, pathlib, sys
-from team_runtime.daemons.jobs import JobLimits
+from team_runtime.daemons.job_parts import JobLimits
 from team_runtime.process.sandbox import NoSandbox
 from tests.support.confined import bubblewrap
 from tests.support.yard import opened

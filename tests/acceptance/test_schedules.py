@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from team_runtime.clock import SystemClock
-from team_runtime.daemons import attention
 from team_runtime.daemons.cron import Cron
 from team_runtime.daemons.schedules import Schedule, message_id
 from team_runtime.errors import DaemonFailed, ModelFailed
@@ -20,7 +19,6 @@ from tests.support.api import Seen
 from tests.support.clocks import Skew
 from tests.support.scripted_team import (
     call,
-    make_repository,
     outside,
     run_team,
     spawn,
@@ -28,19 +26,6 @@ from tests.support.scripted_team import (
 )
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return make_repository(tmp_path / "repo")
-
-
-@pytest.fixture
-def skew(monkeypatch: pytest.MonkeyPatch) -> Skew:
-    skew = Skew()
-    monkeypatch.setattr(SystemClock, "now", skew.now)
-    monkeypatch.setattr(attention, "CHECK_SECONDS", 0.5)
-    return skew
 
 
 def history(root: Path) -> list[list[tuple[str, str | None]]]:
@@ -267,6 +252,25 @@ def test_a_turn_that_ends_in_an_error_counts_as_a_failure(root: Path, skew: Skew
     assert ran.result.exit_code == 1
     assert history(root) == [[("failed", "lead has failed")]]
     assert outside(root).schedules.entries()[0].history.failures == 1
+
+
+def test_a_run_that_is_cut_off_in_a_firing_blocks_no_later_one(root: Path, skew: Skew) -> None:
+    """openclaw#131149: a run that had timed out kept a lock, and the schedule never fired again."""
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [remind(cron="0 * * * *")]
+        yield skew.jump(hours=1)
+        yield "Scheduled."
+        yield until("run_ended")
+
+    cut = run_team(root, {"lead": lead}, timeout=4, stop_seconds=0.1)
+    assert cut.result.exit_code == 3
+    assert cut.of("schedule_fired")
+
+    skew.ahead += timedelta(hours=1)
+    ran = run_team(root, {"lead": says("I looked.", "I looked.")}, resume=cut.result.session)
+    assert ran.result.exit_code == 0
+    assert [state for state, _ in history(root)[0][-2:]] == ["failed", "acknowledged"]
 
 
 def test_a_firing_that_was_recorded_and_never_sent_is_sent_once(root: Path) -> None:

@@ -29,7 +29,6 @@ from tests.support.scripted_team import (
     Script,
     bound_task,
     call,
-    make_repository,
     outside,
     run_team,
     spawn,
@@ -39,11 +38,6 @@ PLAYBOOK = """
 def reply(agent, messages):
     return "It is time."
 """
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return make_repository(tmp_path / "repo")
 
 
 def says(*texts: str) -> Script:

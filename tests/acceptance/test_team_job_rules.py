@@ -17,7 +17,6 @@ from tests.support.scripted_team import (
     bound_task,
     call,
     complete,
-    make_repository,
     outside,
     run_team,
     spawn,
@@ -25,11 +24,6 @@ from tests.support.scripted_team import (
 )
 
 JOB = call("bash", command="touch made", run_in_background=True)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return make_repository(tmp_path / "repo")
 
 
 def refused(ran: Ran) -> None:

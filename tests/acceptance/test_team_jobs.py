@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 import pytest
 
+from team_runtime.daemons.job_parts import JobLimits
 from team_runtime.daemons.job_records import Job
-from team_runtime.daemons.jobs import JobLimits
 from team_runtime.errors import InputError
 from team_runtime.guard.hook_config import PythonHook
 from team_runtime.types import Block

@@ -14,7 +14,6 @@ import pytest
 from team_runtime.app.headless import Headless, Serving
 from team_runtime.clock import SystemClock
 from team_runtime.config import Settings
-from team_runtime.daemons import attention
 from team_runtime.daemons.schedule_store import POSTPONEMENTS
 from team_runtime.daemons.schedules import Schedule
 from team_runtime.errors import ModelFailed
@@ -27,7 +26,6 @@ from tests.support.scripted_team import (
     Recorder,
     Script,
     call,
-    make_repository,
     outside,
     run_team,
     spawn,
@@ -37,19 +35,6 @@ from tests.support.scripted_team import (
 pytestmark = pytest.mark.slow
 
 OUTAGE = ModelFailed("no route to the service", "connection")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return make_repository(tmp_path / "repo")
-
-
-@pytest.fixture
-def skew(monkeypatch: pytest.MonkeyPatch) -> Skew:
-    skew = Skew()
-    monkeypatch.setattr(SystemClock, "now", skew.now)
-    monkeypatch.setattr(attention, "CHECK_SECONDS", 0.5)
-    return skew
 
 
 def says(*texts: str) -> Script:

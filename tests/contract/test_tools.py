@@ -23,7 +23,7 @@ from team_runtime.app.workspace import Workspace
 from team_runtime.clock import SystemClock, iso
 from team_runtime.config import Settings
 from team_runtime.crossing import Bell, Crossing
-from team_runtime.daemons.jobs import JobLimits
+from team_runtime.daemons.job_parts import JobLimits
 from team_runtime.events import no_events
 from team_runtime.loop.dispatch import Dispatch
 from team_runtime.models.base import INVALID_JSON, ModelReply, ModelRequest, RetryNotice

@@ -58,6 +58,10 @@ FAULTS: dict[str, tuple[Json, str]] = {
     "is ended by TERM": (shell("kill -15 $$"), "ended by signal 15"),
     "crashes": (shell("kill -11 $$"), "ended by signal 11"),
     "closes stdout": (shell("exec >&-; exit 9"), "ended with status 9"),
+    "may not be executed": (
+        {"type": "command", "command": "./data", "args": []},
+        "could not be started",
+    ),
     "is a folder": (shell("./"), "ended with status 126"),
     "prints two objects": (shell("echo '{}'; echo '{}'"), "broken JSON"),
     "prints an object after a greeting": (
@@ -119,6 +123,12 @@ def test_a_gate_fails_closed(fault: str, folder: Path) -> None:
     assert said in outcome.reason
     assert "the hook itself failed" in outcome.reason
     assert events.kinds() == ["hook_ran", "notice"]
+
+
+def test_who_prints_a_yes_and_exits_with_2_said_no(folder: Path) -> None:
+    command = printing(deciding("allow"))["command"] + "\necho no >&2; exit 2"
+    outcome = fire(make_hooks(parsed(table("PreToolUse", shell(command))), folder))
+    assert (outcome.blocked, outcome.reason) == (True, "no")
 
 
 def test_a_mark_of_the_encoding_hides_no_refusal(folder: Path) -> None:

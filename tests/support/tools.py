@@ -12,7 +12,7 @@ from team_runtime.clock import SystemClock
 from team_runtime.guard.base import Verdict
 from team_runtime.guard.permissions import RulePermissions
 from team_runtime.guard.rules import Rule, parse
-from team_runtime.loop.asking import Answer, Checked, ask_nobody
+from team_runtime.loop.asking import NOBODY, Answer, Checked
 from team_runtime.loop.dispatch import Dispatch
 from team_runtime.process.environment import scrubbed
 from team_runtime.process.run import BlockingRunner
@@ -25,6 +25,11 @@ from tests.support.state import Events
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+
+def ask_nobody(checked: Checked) -> Answer:
+    """Where no person can be asked, the answer is no."""
+    return Answer(False, NOBODY, lacks_person=True)
 
 
 def allowing(*rules: str) -> list[Rule]:

@@ -18,8 +18,9 @@ from team_runtime.bus.memory import MemoryBus
 from team_runtime.bus.message import Message
 from team_runtime.crossing import Crossing
 from team_runtime.daemons.commands import AgentCommands
+from team_runtime.daemons.job_parts import JobLimits, JobParts
 from team_runtime.daemons.job_records import Job, JobStore
-from team_runtime.daemons.jobs import JobLimits, JobParts, Jobs
+from team_runtime.daemons.jobs import Jobs
 from team_runtime.process.base import Command, Completed
 from team_runtime.process.bubblewrap import Bubblewrap
 from team_runtime.process.orphans import MARK, left_by

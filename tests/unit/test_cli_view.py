@@ -71,6 +71,23 @@ def event(kind: str, agent: str | None = "auth", **fields: Any) -> dict[str, Any
             Told("auth", "bash gave an error", Mood.BAD),
         ),
         (event("tool_ended", tool="bash", is_error=False), None),
+        (
+            event("tool_started", tool="schedule_cron", input={"cron": "@daily", "prompt": "x"}),
+            Told("auth", "schedule_cron @daily", Mood.QUIET),
+        ),
+        (
+            event("schedule_fired", None, schedule="cron_1", slot="09:00", prompt="Look\x1b"),
+            Told("team", "fires cron_1, due 09:00: Look�"),
+        ),
+        (
+            event("schedule_skipped", None, schedule="cron_1", count=3, note="they were missed"),
+            Told("team", "skips 3 of cron_1: they were missed", Mood.BAD),
+        ),
+        (
+            event("schedule_ended", None, schedule="cron_1", state="failed", note="no model"),
+            Told("team", "cron_1 failed: no model", Mood.BAD),
+        ),
+        (event("schedule_ended", None, schedule="cron_1", state="acknowledged", note=None), None),
         (event("agent_state", state="working", task=None), None),
         (event("agent_state", state="waiting for approval", task="task_1"), None),
         (

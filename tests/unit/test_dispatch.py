@@ -18,7 +18,6 @@ from team_runtime.crossing import Crossing, Stopped
 from team_runtime.errors import StaleClaim
 from team_runtime.guard.base import Decision, Effect, Question, Verdict
 from team_runtime.guard.permissions import RulePermissions
-from team_runtime.loop.asking import ask_nobody
 from team_runtime.loop.dispatch import SIDE_BY_SIDE, Dispatch
 from team_runtime.models.base import INVALID_JSON
 from team_runtime.process.run import BlockingRunner
@@ -26,6 +25,7 @@ from team_runtime.tools.base import Place, Seen, Tool, ToolContext, ToolFailure
 from team_runtime.tools.files import Strict
 from team_runtime.types import ToolCall, ToolResult
 from tests.support.state import Events
+from tests.support.tools import ask_nobody
 
 SECONDS = 20.0
 HERE = Path(__file__).parent

@@ -15,6 +15,7 @@ from team_runtime.daemons.folders import look_again
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(folders, "BLIND_SECONDS", 0.01)
 
 
 @pytest.fixture

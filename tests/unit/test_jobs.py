@@ -11,9 +11,10 @@ from unittest.mock import patch
 import pytest
 
 from team_runtime.bus.maildir import Maildir
+from team_runtime.daemons.job_parts import JobParts
 from team_runtime.daemons.job_records import KEPT, KILLED, Job, JobStore, job_record, lost
 from team_runtime.daemons.job_text import PAGE, new_output, next_output, notification
-from team_runtime.daemons.jobs import JobParts, Jobs
+from team_runtime.daemons.jobs import Jobs
 from team_runtime.errors import JobRefused, ProgramMissing, StoreFailed, UnknownJob
 from team_runtime.process.sandbox import NoSandbox
 from team_runtime.store.files import Store
