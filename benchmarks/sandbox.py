@@ -37,6 +37,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         folder = Path(name)
         Layout(folder).prepare()
+        Layout(folder).tasks.mkdir()
 
         def confined(confining: Confining) -> None:
             assert runner.run(confining.confine(Command(["true"], folder, env, 10))).status == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -327,7 +326,7 @@ class AgentFactory:
             Glob(),
             Grep(),
             TodoWrite(),
-            CreateTask(partial(self._workspace.gates.create_on, board), team.parts.session),
+            CreateTask(self._workspace.create_task, team.parts.session),
             ListTasks(board),
             GetTask(board),
             ClaimTask(team),

@@ -145,11 +145,10 @@ class Heard:
 def _watch(workspace: Workspace, heard: Heard, supervisor: Supervisor) -> Watch:
     """File events, and under them a daemon that looks at the folders themselves."""
     layout = workspace.store.layout
-    records = [layout.tasks, layout.approvals, layout.schedules, layout.job_requests]
-    watched = [layout.mail, *records]
+    watched = [layout.mail, layout.approvals, layout.schedules, layout.job_requests]
     for folder in watched:
         workspace.store.folder(folder)
-    watching = watch(watched, heard.on_file)
+    watching = watch(watched, heard.on_file, later=layout.tasks)
     look = partial(look_again, workspace.told_folders, heard.on_folder, watching.active)
     supervisor.add("folders", look)
     return watching

@@ -63,7 +63,6 @@ class Recovery:
     def _mend_git(self) -> None:
         """Finish or undo what was cut off."""
         workspace = self.workspace
-        workspace.repository.exclude_runtime_files()
         for message in (*workspace.landing.recover(), *workspace.worktrees.recover()):
             workspace.events.emit("notice", text=message)
 

@@ -51,7 +51,6 @@ def run_team_in(request: RunRequest) -> RunResult:
     models = Models(request.settings.retry_base, request.pace, request.models)
     models.get(request.settings.model)
     sinks = make_sinks(request.settings.notify, BlockingRunner(), request.environ, request.ring)
-    plain.keep_out_of_git()
     with hold_team(plain.store, request.resume) as hold:
         session = _session(plain, request)
         hold.note({"session": session})

@@ -7,13 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from team_runtime.app.confinement import Confining
 from team_runtime.app.hooks import command_hooks
 from team_runtime.app.trusting import trusts_git
 from team_runtime.approvals.store import ApprovalStore
 from team_runtime.board.json_board import JsonBoard
+from team_runtime.board.model import Task
 from team_runtime.bus.maildir import Maildir
 from team_runtime.clock import SystemClock
 from team_runtime.daemons.job_records import JobStore
@@ -148,7 +149,12 @@ class Workspace:
             raise NotARepository(str(self.root), "it is not the root of its repository", hint)
         return repository
 
-    def keep_out_of_git(self) -> None:
+    def create_task(self, subject: str, description: str = "", **given: Any) -> Task:
+        """Add a task as `Gates.create_on` does, to a board that stays out of git."""
+        self._keep_out_of_git()
+        return self.gates.create_on(self.board, subject, description, **given)
+
+    def _keep_out_of_git(self) -> None:
         """See to it that git ignores our folders, where the workspace is a repository. Git is run
         only the first time, so that the board stays quick."""
         git_folder = self.root / ".git"

@@ -187,6 +187,7 @@ class JsonBoard(TransactionalBoard):
         parent); otherwise they are manual, and only an explicit command ends them.
         """
         store = Store.open(Path(workspace), durability)
+        store.folder(store.layout.tasks)
         if not run:
             return cls(store, Runs(store), None)
         presence = RunPresence.start(store, {"kind": "library"})

@@ -66,7 +66,6 @@ def add(shared: Shared, when: str, prompt: str, **given: Any) -> None:
     only_a_person("make a schedule from the command line")
     schedules = shared.workspace.schedules
     schedule = schedules.add(_draft(shared, when, text_or_stdin(prompt, "prompt"), given))
-    shared.workspace.keep_out_of_git()
     entry = schedules.get(schedule.id)
     shared.answer(_public(entry), [_line(entry)])
     _tell_who_fires_it(shared, schedule)

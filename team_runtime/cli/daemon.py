@@ -42,7 +42,6 @@ def command(shared: Shared, session: str | None, **given: Any) -> None:
         return load(shared.root, os.environ, kept | {k: v for k, v in given.items() if v})
 
     settings({})
-    workspace.keep_out_of_git()
     root = workspace.repository.root
 
     def begun() -> None:

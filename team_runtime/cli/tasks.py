@@ -65,16 +65,10 @@ def add(shared: Shared, subject: str, plan: bool, **given: Any) -> None:
     blocked_by = [
         part for value in given.pop("blocked_by") for part in value.replace(",", " ").split()
     ]
-    workspace.keep_out_of_git()
     if worktree is not None:
         workspace.work.check_free(worktree)
-    task = workspace.gates.create_on(
-        workspace.board,
-        subject,
-        blocked_by=blocked_by,
-        plan_required=plan,
-        worktree=worktree,
-        **given,
+    task = workspace.create_task(
+        subject, blocked_by=blocked_by, plan_required=plan, worktree=worktree, **given
     )
     if worktree is not None:
         workspace.work.bind(worktree, task.id)

@@ -40,7 +40,6 @@ def create(shared: Shared, name: str, task_id: str) -> None:
     """Make a worktree for a pending task."""
     workspace = shared.workspace
     made = workspace.work.bind(name, task_id)
-    workspace.keep_out_of_git()
     shared.answer(worktree_record(made), [f"{made.path} on {made.branch}, lands on {made.target}"])
 
 

@@ -174,16 +174,18 @@ class Repository:
     def exclude_runtime_files(self) -> None:
         """Keep our folders and half-written files out of git, through `info/exclude`; what is there
         stays. A folder with tracked files is the user's, and is left alone, as is what a link there
-        leads to."""
+        leads to. Git is run only when something is missing there."""
         exclude = self.tree.common_dir / "info" / "exclude"
         if exclude.is_symlink() or exclude.parent.is_symlink():
             return
         present = exclude.read_bytes() if exclude.exists() else b""
-        tracked = self.git.items(self.tree, "ls-files", "-z", "--", *RUNTIME_FOLDERS)
-        users = {path.partition("/")[0] for path in tracked}
-        wanted = [f"/{name}/".encode() for name in RUNTIME_FOLDERS if name not in users]
-        wanted.append(f"{TEMPORARY}*".encode())
-        missing = [line for line in wanted if line not in present.splitlines()]
+        lines = {f"/{name}/".encode(): name for name in RUNTIME_FOLDERS}
+        lines[f"{TEMPORARY}*".encode()] = ""
+        missing = [line for line in lines if line not in present.splitlines()]
+        if missing:
+            tracked = self.git.items(self.tree, "ls-files", "-z", "--", *RUNTIME_FOLDERS)
+            users = {path.partition("/")[0] for path in tracked}
+            missing = [line for line in missing if lines[line] not in users]
         if missing:
             exclude.parent.mkdir(exist_ok=True)
             gap = b"\n" if present and not present.endswith(b"\n") else b""

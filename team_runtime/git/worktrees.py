@@ -76,6 +76,7 @@ class Worktrees:
         """
         self.repository.git.check_drivers(self.repository.tree)
         with self.lock():
+            self.repository.exclude_runtime_files()
             worktree = self._creation.create(name, task_id, start, onto)
         self._emit(
             "worktree_created",

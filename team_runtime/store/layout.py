@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -125,16 +126,35 @@ class Layout:
         return self.team / "events.jsonl"
 
     def prepare(self) -> None:
-        """Make `.tasks` and `.team` where they are missing.
+        """Make `.team` where it is missing, in such a way that git takes no notice of it.
 
-        Raises `StoreFailed` when one of them is a link or not a folder: what we write must not
+        Raises `StoreFailed` when it or `.tasks` is a link or not a folder: what we write must not
         land elsewhere.
         """
-        for folder in (self.tasks, self.team):
+        try:
+            self.team.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self.tasks, self.team):
+                if os.path.lexists(folder) and not stat.S_ISDIR(os.lstat(folder).st_mode):
+                    raise StoreFailed(str(folder), "used", "it is a link or a file, not a folder")
+            _hide_from_git(self.team)
+        except OSError as error:
+            raise StoreFailed(str(self.team), "made", error.strerror or str(error)) from error
+
+
+def _hide_from_git(folder: Path) -> None:
+    """Have git ignore a folder that is empty, as a new one is. One that came with the repository is
+    not: git knows no empty folders. What a link there leads to is left alone."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with os.scandir(opened) as entries:
+            if next(entries, None) is not None:
+                return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with suppress(FileExistsError):  # another process makes the folder at the same time
+            file = os.open(".gitignore", flags, 0o600, dir_fd=opened)
             try:
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                mode = os.lstat(folder).st_mode
-            except OSError as error:
-                raise StoreFailed(str(folder), "made", error.strerror or str(error)) from error
-            if not stat.S_ISDIR(mode):
-                raise StoreFailed(str(folder), "used", "it is a link, not a folder")
+                os.write(file, b"*\n")
+            finally:
+                os.close(file)
+    finally:
+        os.close(opened)

@@ -6,6 +6,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,14 @@ class Watch:
             observer.join()
 
 
-def watch(paths: Sequence[Path], on_change: Callable[[Path], None]) -> Watch:
-    """Call `on_change` with each path that changes in or under `paths`, on the watch's thread."""
+def watch(
+    paths: Sequence[Path], on_change: Callable[[Path], None], later: Path | None = None
+) -> Watch:
+    """Call `on_change` with each path that changes in or under `paths`, on the watch's thread.
+
+    The folder `later` may be missing: it is watched from when it appears, and what is in it by
+    then counts as changed.
+    """
     from watchdog import events
     from watchdog.observers import Observer
 
@@ -43,10 +50,23 @@ def watch(paths: Sequence[Path], on_change: Callable[[Path], None]) -> Watch:
         events.FileMovedEvent,
         events.FileDeletedEvent,
     ]
+    appearances: list[type[FileSystemEvent]] = [events.DirCreatedEvent, events.DirMovedEvent]
 
     class Handler(events.FileSystemEventHandler):
         def on_any_event(self, event: FileSystemEvent) -> None:
-            on_change(Path(os.fsdecode(event.dest_path or event.src_path)))
+            path = Path(os.fsdecode(event.dest_path or event.src_path))
+            if not event.is_directory:
+                on_change(path)
+            elif path == later and observer is not None:
+                with suppress(OSError):  # gone again, or no watch left
+                    begin(observer, path)
+                    for found in path.iterdir():
+                        on_change(found)
+
+    handler = Handler()
+
+    def begin(observer: BaseObserver, folder: Path) -> None:
+        observer.schedule(handler, str(folder), recursive=True, event_filter=changes)
 
     # It says so of every folder that is made together with one below it, and nothing is lost.
     warnings.filterwarnings("ignore", r"Callback with id '\d+' already exists", RuntimeWarning)
@@ -57,8 +77,12 @@ def watch(paths: Sequence[Path], on_change: Callable[[Path], None]) -> Watch:
     try:
         observer = Observer()
         for path in paths:
-            observer.schedule(Handler(), str(path), recursive=True, event_filter=changes)
+            begin(observer, path)
+        if later is not None and not later.is_dir():
+            observer.schedule(handler, str(later.parent), event_filter=appearances)
         observer.start()
+        if later is not None and later.is_dir():
+            begin(observer, later)
     except OSError:  # no inotify instance or watch left, or nothing to watch there
         if observer is not None:
             observer.stop()  # it has a thread and descriptors already

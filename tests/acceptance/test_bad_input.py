@@ -329,7 +329,7 @@ def test_a_folder_that_cannot_be_written(environ: dict[str, str]) -> None:
     for arguments in (["tasks", "list"], ["tasks", "add", "x"], ["status"]):
         ran = start(["-C", "/sys", *arguments], Path("/"), environ)
         assert (ran.code, ran.out) == (1, "")
-        assert "team: /sys/.tasks could not be made: " in ran.err
+        assert "team: /sys/.team could not be made: " in ran.err
     ran = start(["-C", "/sys", "doctor"], Path("/"), environ)
     assert (ran.code, "/sys cannot be written" in ran.out) == (1, True)
 

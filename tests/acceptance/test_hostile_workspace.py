@@ -76,9 +76,8 @@ def traps(tmp_path: Path, listener: Listener) -> Traps:
 
 
 def kept(root: Path) -> dict[str, Any]:
-    """All that is in the workspace, but for what the runtime keeps for itself."""
-    ours = (".team/", ".git/info/exclude")
-    return {path: s for path, s in snapshot(root).items() if not f"{path}/".startswith(ours)}
+    """All that is in the workspace and in its `.git`, but for the runtime's own `.team`."""
+    return {path: s for path, s in snapshot(root).items() if not f"{path}/".startswith(".team/")}
 
 
 def environment(root: Path) -> dict[str, str]:
@@ -103,6 +102,7 @@ def opened(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 LOOKING = [
     *(["doctor"], ["status"], ["tasks", "list"], ["tasks", "why", "task_1"], ["config", "show"]),
     *(["worktrees", "list"], ["sessions", "list"], ["plans", "list"], ["mail", "list"]),
+    *(["cron", "list"], ["jobs", "list"], ["approvals", "list"]),
     ["permissions", "explain", "bash", '{"command": "git status"}'],
 ]
 

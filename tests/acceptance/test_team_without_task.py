@@ -1,4 +1,4 @@
-"""A teammate without a task is read-only, with a sandbox and without one."""
+"""A teammate without a task is read-only, and a run without one leaves no trace but in `.team`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import Seen
-from tests.support.scripted_team import call, make_repository, run_team, spawn, write
+from tests.support.api import Seen, git
+from tests.support.scripted_team import (
+    bound_task,
+    call,
+    make_repository,
+    outside,
+    run_team,
+    spawn,
+    write,
+)
+from tests.support.tools import snapshot
 
 
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
@@ -35,3 +44,37 @@ def test_a_teammate_without_a_task_changes_nothing_in_any_mode(
     assert (root / "notes.txt").read_text() == "as committed\n"
     if sandbox == "off":
         assert [event["tool"] for event in ran.of("permission_denied")] == ["write_file", "bash"]
+
+
+def test_a_run_without_a_task_writes_nothing_outside_of_its_own_folder(tmp_path: Path) -> None:
+    def kept() -> dict[str, Any]:
+        return {p: s for p, s in snapshot(root).items() if not f"{p}/".startswith(".team/")}
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [call("list_tasks"), call("glob", pattern="**"), spawn("anna")]
+        yield "Looked."
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        yield "Looked."
+
+    root = make_repository(tmp_path / "w")
+    before = kept()
+    assert run_team(root, {"lead": lead, "anna": anna}).result.exit_code == 0
+    assert kept() == before
+    assert git(root, "status", "--porcelain", "--untracked-files=all") == ""
+
+
+def test_the_first_task_of_a_run_stays_out_of_git_whatever_is_in_its_own_folder(
+    tmp_path: Path,
+) -> None:
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield bound_task()
+        yield lambda: statuses.append(git(root, "status", "--porcelain"))
+        yield "Made."
+
+    root, statuses = make_repository(tmp_path / "w"), list[str]()
+    (root / ".team").mkdir(mode=0o700)
+    (root / ".team" / "of-an-earlier-version").write_text("x")
+    run_team(root, {"lead": lead})
+    assert statuses == [""]
+    assert outside(root).board.get("task_1").worktree == "one"

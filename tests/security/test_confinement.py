@@ -19,6 +19,7 @@ from tests.support.confined import PATH, SECRET, Grounds, bubblewrap, make_groun
 def grounds(tmp_path: Path) -> Grounds:
     grounds = make_grounds(tmp_path)
     Layout(grounds.main).prepare()
+    Layout(grounds.main).tasks.mkdir()
     return grounds
 
 

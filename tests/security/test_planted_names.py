@@ -82,6 +82,7 @@ def test_a_link_at_the_temporary_name_of_a_record(
 ) -> None:
     layout = Layout(top)
     layout.prepare()
+    layout.tasks.mkdir()
     plant(layout.tasks / f".tmp-{KNOWN}", victim)
     store = Store(layout, SystemClock(), Foreseen(), "process")
     with pytest.raises(FileExistsError):

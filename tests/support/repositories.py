@@ -103,7 +103,6 @@ class Team:
     def __post_init__(self) -> None:
         self.store = Store.open(self.root, "process")
         self.repository = Repository.open(self.root, Git(self.runner, ENV), self.trusts)
-        self.repository.exclude_runtime_files()
         self.worktrees = Worktrees(self.repository, self.store, self._emit)
         self.landing = Landing(self.repository, self.worktrees, self.store, self._emit)
 

@@ -143,6 +143,16 @@ def test_runtime_folders_are_excluded_once_and_nothing_is_lost(tmp_path: Path) -
     assert exclude.read_text() == "/.tasks/\n/worktrees/\n/.team/\n.team-tmp-*\n"
 
 
+def test_once_they_are_excluded_git_is_not_asked_again(tmp_path: Path) -> None:
+    class Refusing:
+        def run(self, command: Command) -> Completed:
+            raise AssertionError(command.argv)
+
+    repository = Repository.open(new_repository(tmp_path), GIT)
+    repository.exclude_runtime_files()
+    repository.through(Refusing()).exclude_runtime_files()
+
+
 DIFFICULT_NAMES = ["日本 — é.txt", "-dash", "line\nbreak", "trailing ", 'quo"te', "\udcff.bin", "*"]
 
 

@@ -93,7 +93,8 @@ def test_a_failure_at_any_step_leaves_whole_files_and_works_again(
             os.strerror(code),
             None,
         )
-        contents = [p.read_bytes() for p in workspace.rglob("*") if p.is_file()]
+        files = [p for p in workspace.rglob("*") if p.is_file() and p.name != ".gitignore"]
+        contents = [p.read_bytes() for p in files]
         whole = [c for c in contents if c in (b"old", b"new", b"line\n") or b"set aside" in c]
         assert len(whole) == len([c for c in contents if c])
         assert b"old" in whole or b"new" in whole or name == "remove"
@@ -208,7 +209,8 @@ def test_a_state_folder_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
 
 def test_state_folders_are_private(tmp_path: Path) -> None:
     store = make_store(tmp_path / "new" / "workspace")
-    store.folder(store.layout.mail / "a")
+    for folder in (store.layout.mail / "a", store.layout.tasks):
+        store.folder(folder)
     for folder in (
         store.layout.team,
         store.layout.tasks,
@@ -216,6 +218,23 @@ def test_state_folders_are_private(tmp_path: Path) -> None:
         store.layout.mail / "a",
     ):
         assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_new_state_folder_hides_itself_from_git_and_is_all_there_is(tmp_path: Path) -> None:
+    for _ in range(2):
+        Layout(tmp_path).prepare()
+        assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {
+            ".team",
+            ".team/.gitignore",
+        }
+    assert (tmp_path / ".team" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_state_folder_in_which_something_is_gets_nothing_from_us(tmp_path: Path) -> None:
+    (tmp_path / ".team").mkdir()
+    (tmp_path / ".team" / "theirs").write_text("came with the repository\n")
+    Layout(tmp_path).prepare()
+    assert [path.name for path in (tmp_path / ".team").iterdir()] == ["theirs"]
 
 
 def test_a_store_works_on_in_a_forked_child(store: Store, tmp_path: Path) -> None:

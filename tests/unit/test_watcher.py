@@ -31,6 +31,27 @@ def test_a_change_below_is_told(tmp_path: Path) -> None:
     assert not watching.active
 
 
+def test_a_folder_that_appears_later_is_watched_from_then_on(tmp_path: Path) -> None:
+    told = {name: threading.Event() for name in ("there", "then")}
+    watching = watch([], lambda path: told[path.name].set(), later=tmp_path / "later")
+    assert watching.active
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "there").write_text("x")
+    (tmp_path / "made").rename(tmp_path / "later")
+    assert told["there"].wait(10)
+    (tmp_path / "later" / "then").write_text("x")
+    assert told["then"].wait(10)
+    watching.close()
+
+
+def test_a_folder_that_may_appear_later_and_is_there_is_watched(tmp_path: Path) -> None:
+    told = threading.Event()
+    watching = watch([], lambda path: told.set(), later=tmp_path)
+    (tmp_path / "file").write_text("x")
+    assert told.wait(10)
+    watching.close()
+
+
 def test_a_folder_that_cannot_be_watched_is_no_error(tmp_path: Path) -> None:
     watching = watch([tmp_path / "missing"], lambda path: None)
     assert not watching.active
