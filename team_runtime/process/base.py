@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -13,6 +13,11 @@ ATTACHED: Final = "\0attached"
 """Stands in `Command.argv` for the number of the descriptor with `Command.attached`."""
 CHANNEL: Final = "\0channel"
 """Stands there for the number of the program's end of the channel to `Command.served_by`."""
+REPORT: Final = "\0report"
+"""Stands there for the number of the descriptor in which the program says what process it has made,
+as bubblewrap does it. For a program with `Command.limits`."""
+PASSAGE: Final = "\0passage"
+"""Stands there for the number of the descriptor in which that process waits for a byte."""
 
 
 class Serving(Protocol):
@@ -43,6 +48,9 @@ class Command:
     (1 MiB on Linux)."""
     served_by: Serving | None = None
     """Who is at the other end of the channel that the program gets."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Those of the process that the program makes, by the system's names for them. It goes on when
+    they are set."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from team_runtime.process.base import ATTACHED, CHANNEL, Command
+from team_runtime.process.base import ATTACHED, CHANNEL, PASSAGE, REPORT, Command
 from team_runtime.process.filter import compiled
-from team_runtime.process.sandbox import Access, Confinement, Limits, rewritten
+from team_runtime.process.sandbox import Access, Confinement, rewritten
 
 TEMPORARY: Final = Path("/tmp")
 """A fresh, empty folder for each command."""
@@ -43,17 +43,15 @@ class Bubblewrap:
     program: str = "/usr/bin/bwrap"
     forbids_namespaces: bool = True
     """Whether this bubblewrap can forbid further namespaces inside."""
-    limiter: str | None = "/usr/bin/prlimit"
-    """The program that sets limits, if there is one."""
     layer: str = "bubblewrap"
 
     @property
     def complete(self) -> bool:
-        return self.limiter is not None and _filter() is not None
+        return _filter() is not None
 
     @property
     def limits_memory(self) -> bool:
-        return self.limiter is not None
+        return True
 
     def confine(self, command: Command, policy: Confinement) -> Command:
         argv = [self.program, *_NAMESPACES]
@@ -65,30 +63,25 @@ class Bubblewrap:
         filter = _filter()
         if filter is not None:
             argv += ["--seccomp", ATTACHED]
+        limits = policy.limits.given()
+        if limits:
+            argv += ["--info-fd", REPORT, "--block-fd", PASSAGE]
         argv += ["--chdir", str(command.cwd.resolve()), "--"]
         env = {"TMPDIR": str(TEMPORARY)}
-        argv += self._limited(policy.limits)
         if policy.proxy is not None:
             argv += [sys.executable, "-I", "-S", "-c", _door(), CHANNEL, str(PORT)]
             env |= _BY_PROXY
         confined = rewritten(command, [*argv, *command.argv], env)
-        return replace(confined, attached=filter or b"", served_by=policy.proxy)
+        return replace(confined, attached=filter or b"", served_by=policy.proxy, limits=limits)
 
     def describe(self) -> str:
         text = "bubblewrap: commands change only their own folder, and see no secrets"
         gaps = []
         if _filter() is None:
             gaps.append("sockets of this machine that lie in no hidden folder can be reached")
-        if self.limiter is None:
-            gaps.append("nothing limits processes and file sizes, because prlimit is missing")
-        elif os.geteuid() == 0:
+        if os.geteuid() == 0:
             gaps.append("the number of processes is not limited for root")
         return "; ".join([text, *gaps])
-
-    def _limited(self, limits: Limits) -> list[str]:
-        """Set inside, where the kernel counts the processes of this command alone."""
-        given = [f"--{name}={value}" for name, value in limits.given().items()]
-        return [self.limiter, *given, "--"] if self.limiter and given else []
 
 
 @cache

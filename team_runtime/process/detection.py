@@ -60,7 +60,7 @@ def _best(path: str) -> tuple[Sandbox, str]:
         cause = "bubblewrap is not installed"
     else:
         for forbids in (True, False):
-            bubblewrap = Bubblewrap(program, forbids, _limiter(path))
+            bubblewrap = Bubblewrap(program, forbids)
             cause = _fault(bubblewrap, path)
             if not cause:
                 return bubblewrap, ""

@@ -26,6 +26,7 @@ from team_runtime.process.run import (
     Pipes,
     end_group,
     opened_pipes,
+    read_all,
     signal_group,
     spawn,
 )
@@ -102,7 +103,9 @@ class Program:
         try:
             with stack:
                 async with anyio.create_task_group() as readers:
-                    readers.start_soon(self._read_all)
+                    readers.start_soon(self._read_output)
+                    if self._pipes.gate is not None:
+                        readers.start_soon(read_all, self._pipes.gate)
                     self._status = await self._process.wait()
                     left = in_group(pid)
                     await end_group(pid)
@@ -127,7 +130,7 @@ class Program:
         # A limiter of its own: the default one may be held by threads that wait for this.
         return await to_thread.run_sync(call, self._mark, limiter=anyio.CapacityLimiter(1))
 
-    async def _read_all(self) -> None:
+    async def _read_output(self) -> None:
         output = self._pipes.out
         while True:
             await anyio.wait_readable(output.reader)

@@ -27,7 +27,8 @@ from anyio.abc import Process
 from team_runtime.clock import SystemClock
 from team_runtime.crossing import Crossing, Stopped
 from team_runtime.errors import ProgramMissing
-from team_runtime.process.base import ATTACHED, CHANNEL, Command, Completed
+from team_runtime.process.base import ATTACHED, CHANNEL, PASSAGE, REPORT, Command, Completed
+from team_runtime.process.gate import Gate
 from team_runtime.process.output import Output
 from team_runtime.process.usage import group_lives
 
@@ -112,8 +113,8 @@ async def run_on_loop(command: Command) -> Completed:
         timed_out = True
         try:
             async with anyio.create_task_group() as readers:
-                for output in pipes.outputs:
-                    readers.start_soon(_read_all, output)
+                for source in pipes.sources:
+                    readers.start_soon(read_all, source)
                 with anyio.move_on_after(command.timeout):
                     await process.wait()
                     timed_out = False
@@ -140,18 +141,27 @@ class Pipes:
     err: Output
     channel: socket.socket | None = None
     """The program's end of it."""
+    gate: Gate | None = None
     outputs: list[Output] = field(init=False)
 
     def __post_init__(self) -> None:
         self.outputs = [self.out] if self.err is self.out else [self.out, self.err]
 
+    @property
+    def sources(self) -> list[Output | Gate]:
+        """Everything that is to be read."""
+        return [*self.outputs, *([self.gate] if self.gate is not None else [])]
+
     def close_writers(self) -> None:
-        for output in self.outputs:
-            output.close_writer()
+        for source in self.sources:
+            source.close_writer()
         if self.channel is not None:
             self.channel.close()
 
     def completed(self, status: int, timed_out: bool) -> Completed:
+        """How it ended. Raises `ProgramMissing` when its limits kept it from starting."""
+        if self.gate is not None and self.gate.fault:
+            raise ProgramMissing(self.argv[0], self.gate.fault, "Nothing was run.")
         stderr = b"" if self.err is self.out else self.err.kept()
         dropped = sum(output.dropped for output in self.outputs)
         return Completed(status, self.out.kept(), stderr, dropped, timed_out)
@@ -180,13 +190,20 @@ def opened_pipes(command: Command) -> Iterator[Pipes]:
             stack.enter_context(command.served_by.serving(ours))
             argv = [str(theirs.fileno()) if part == CHANNEL else part for part in argv]
             attached = (*attached, theirs.fileno())
+        gate = None
+        if command.limits:
+            gate = Gate(command.limits)
+            stack.callback(gate.close)
+            names = dict(zip((REPORT, PASSAGE), map(str, gate.descriptors), strict=True))
+            argv = [names.get(part, part) for part in argv]
+            attached = (*attached, *gate.descriptors)
         out = Output(command.keep)
         stack.callback(out.close)
         err = out
         if not command.merge:
             err = Output(command.keep)
             stack.callback(err.close)
-        yield Pipes(argv, attached, stdin, out, err, theirs)
+        yield Pipes(argv, attached, stdin, out, err, theirs, gate)
 
 
 @contextmanager
@@ -239,10 +256,11 @@ async def end_group(pid: int) -> None:
             return
 
 
-async def _read_all(output: Output) -> None:
+async def read_all(source: Output | Gate) -> None:
+    """Read until nothing more can come."""
     while True:
-        await anyio.wait_readable(output.reader)
-        if not output.read():
+        await anyio.wait_readable(source.reader)
+        if not source.read():
             return
 
 
@@ -255,7 +273,7 @@ def _attend(process: subprocess.Popen[bytes], pipes: Pipes, timeout: float) -> b
     def gone() -> bool:
         return exited() and not group_lives(process.pid)
 
-    with _Readers(process.pid, pipes.outputs) as readers:
+    with _Readers(process.pid, pipes.sources) as readers:
         timed_out = not readers.pump(timeout, exited)
         for number in (signal.SIGTERM, signal.SIGKILL):
             signal_group(process.pid, number)
@@ -275,13 +293,13 @@ def _end_now(process: subprocess.Popen[bytes]) -> None:
 
 
 class _Readers:
-    """Reads several outputs on the calling thread while it waits for something."""
+    """Reads several sources on the calling thread while it waits for something."""
 
-    def __init__(self, pid: int, outputs: list[Output]) -> None:
-        self.open = len(outputs)
+    def __init__(self, pid: int, sources: list[Output | Gate]) -> None:
+        self.open = len(sources)
         self._selector = selectors.DefaultSelector()
-        for output in outputs:
-            self._selector.register(output.reader, selectors.EVENT_READ, output)
+        for source in sources:
+            self._selector.register(source.reader, selectors.EVENT_READ, source)
         self._exit = _exit_descriptor(pid)
         if self._exit is not None:
             self._selector.register(self._exit, selectors.EVENT_READ)

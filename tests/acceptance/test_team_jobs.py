@@ -328,7 +328,7 @@ def test_a_memory_limit_that_nothing_can_hold_is_an_error(root: Path) -> None:
         patch("team_runtime.process.detection._limiter", lambda path: None),
         pytest.raises(InputError, match="prlimit is not there"),
     ):
-        run(root, lambda seen: iter(()), command_memory=2**28)
+        run(root, lambda seen: iter(()), sandbox="off", command_memory=2**28)
 
 
 def test_a_time_limit_ends_jobs_and_the_resumed_agent_is_told_once(root: Path) -> None:

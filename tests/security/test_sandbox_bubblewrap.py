@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import secrets
 import signal
 import subprocess
 import sys
@@ -9,18 +11,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from anyio import from_thread
 
+from team_runtime.errors import ProgramMissing
 from team_runtime.process.base import Command
 from team_runtime.process.bubblewrap import Bubblewrap
+from team_runtime.process.orphans import end_left_by
+from team_runtime.process.run import BlockingRunner
 from team_runtime.process.sandbox import Confinement, Limits, Sandbox
 from tests.contract.test_runner import ThroughPortal
 from tests.security.sandbox_contract import SandboxContract
 from tests.support.confined import PATH, Cell, Grounds, bubblewrap, make_grounds
 
 NOBODY = 65534
+BECOME_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--")
 RUNTIME = """
 import sys
 from pathlib import Path
@@ -31,6 +38,34 @@ from team_runtime.process.detection import detect
 Cell(detect("required", {"PATH": sys.argv[2]}), Grounds(Path(sys.argv[1]))).sh(
     "exec 3> up; echo up >&3; setsid sleep 1000 & (sleep 1000 & sleep 1000) & sleep 1000"
 )
+"""
+
+NEVER_LETS_THROUGH = """
+import sys
+from pathlib import Path
+from team_runtime.process.base import Command
+from team_runtime.process.detection import detect
+from team_runtime.process.gate import Gate
+from team_runtime.process.orphans import MARK
+from team_runtime.process.run import BlockingRunner
+from tests.support.confined import Grounds
+
+grounds, path = Grounds(Path(sys.argv[1])), sys.argv[2]
+sandbox = detect("required", {"PATH": path})
+Gate._let_through = lambda gate, pid: print(pid, flush=True)
+command = Command(["touch", "ran"], grounds.worktree, {"PATH": path, MARK: sys.argv[3]}, 60)
+BlockingRunner().run(sandbox.confine(command, grounds.policy))
+"""
+RAISE = """
+import resource
+for name in ("NPROC", "FSIZE"):
+    limit = getattr(resource, f"RLIMIT_{name}")
+    soft, hard = resource.getrlimit(limit)
+    print(name, soft, hard)
+    try:
+        resource.setrlimit(limit, (soft, hard + 1))
+    except (ValueError, OSError):
+        print("held")
 """
 
 
@@ -136,11 +171,39 @@ print("connected")
         older = replace(sandbox, forbids_namespaces=False)
         Cell(older, grounds).refuses("unshare -U true")
 
-    def test_without_prlimit_it_says_so(self, sandbox: Bubblewrap, grounds: Grounds) -> None:
-        bare = replace(sandbox, limiter=None)
-        assert not bare.complete
-        assert "nothing limits" in bare.describe()
-        assert Cell(bare, grounds).sh("true").status == 0
+    def test_no_raising_of_the_limits(self, cell: Cell) -> None:
+        ended = cell.python(RAISE, limits=Limits(processes=77, file_bytes=2**20))
+        assert ended.stdout == b"NPROC 77 77\nheld\nFSIZE 1048576 1048576\nheld\n"
+
+    def test_no_descriptor_of_ours(self, cell: Cell) -> None:
+        listing = cell.sh("echo /proc/$$/fd/*")  # which has the folder itself open
+        assert listing.stdout.split() == [f"/proc/2/fd/{n}".encode() for n in range(4)]
+
+    @pytest.mark.parametrize("on_loop", [False, True])
+    def test_no_command_without_its_limits(
+        self, sandbox: Sandbox, grounds: Grounds, monkeypatch: pytest.MonkeyPatch, on_loop: bool
+    ) -> None:
+        monkeypatch.setattr(resource, "prlimit", Mock(side_effect=PermissionError(1, "not you")))
+        with from_thread.start_blocking_portal() as portal:
+            runner = ThroughPortal(portal) if on_loop else BlockingRunner()
+            with pytest.raises(ProgramMissing, match=r"limits cannot be set \(.*not you"):
+                Cell(sandbox, grounds, runner).sh("echo > ran")
+        assert not (grounds.worktree / "ran").exists()
+
+    def test_no_command_when_the_runtime_dies_before_it_has_its_limits(
+        self, sandbox: Sandbox, grounds: Grounds
+    ) -> None:
+        """The process that waits is not ended by the kernel yet; the next run ends it, by its
+        mark."""
+        mark = secrets.token_hex(8)
+        argv = [sys.executable, "-c", NEVER_LETS_THROUGH, str(grounds.root), PATH, mark]
+        runtime = subprocess.Popen(argv, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE)
+        assert runtime.stdout is not None
+        with runtime, runtime.stdout:
+            waiting = int(runtime.stdout.readline())
+            runtime.send_signal(signal.SIGKILL)
+        assert waiting in [user.pid for user in end_left_by([mark])]
+        assert not (grounds.worktree / "ran").exists()
 
 
 class AsNobody:
@@ -160,18 +223,27 @@ class AsNobody:
         prefixes = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).parent}
         seen = tuple(path for path in policy.readable if path not in prefixes)
         confined = self._sandbox.confine(command, replace(policy, readable=seen))
-        ids = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-        return replace(confined, argv=["setpriv", *ids, "--", *confined.argv])
+        return replace(confined, argv=[*BECOME_NOBODY, *confined.argv])
 
     def describe(self) -> str:
         return self._sandbox.describe()
+
+
+def limit_as_nobody(pid: int, number: int, limits: tuple[int, int]) -> None:
+    """`resource.prlimit` of a process that is a normal user's."""
+    names = {resource.RLIMIT_NPROC: "nproc", resource.RLIMIT_FSIZE: "fsize"}
+    soft, hard = limits
+    argv = ["prlimit", f"--pid={pid}", f"--{names[number]}={soft}:{hard}"]
+    subprocess.run([*BECOME_NOBODY, *argv], check=True)
 
 
 class TestAsANormalUser:
     """Only shell: the interpreter of the tests may lie in a folder of root's."""
 
     @pytest.fixture
-    def cell(self, sandbox: Sandbox) -> Iterator[Cell]:
+    def cell(self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
+        if os.geteuid() == 0:
+            monkeypatch.setattr(resource, "prlimit", limit_as_nobody)
         with tempfile.TemporaryDirectory(prefix="team-test-", dir="/var/tmp") as folder:
             grounds = make_grounds(Path(folder) / "place")
             if os.geteuid() == 0:
