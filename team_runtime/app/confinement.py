@@ -58,7 +58,10 @@ class Confining:
 
     def confine(self, command: Command, changes: bool = True) -> Command:
         """`command` as the sandbox starts it; `changes` says whether it may change its folder."""
-        return self.sandbox.confine(command, self.policy(command.cwd, changes))
+        key = command.cwd, changes
+        if key not in self._policies:
+            self._policies[key] = self.policy(*key)
+        return self.sandbox.confine(command, self._policies[key])
 
     def policy(self, folder: Path, changes: bool = True) -> Confinement:
         """For a command in `folder`: the main checkout, a worktree, or a scratch checkout.
@@ -107,6 +110,11 @@ class Confining:
         """Delete what commands left in their folder for temporary files, and make it anew."""
         delete_folder(self.layout.temporary)
         self.layout.temporary.mkdir(mode=0o700, exist_ok=True)
+
+    @cached_property
+    def _policies(self) -> dict[tuple[Path, bool], Confinement]:
+        """Those that were asked for. What is there of it is looked at before each command."""
+        return {}
 
     @cached_property
     def _secrets(self) -> tuple[Path, ...]:

@@ -98,15 +98,14 @@ def _filter() -> bytes | None:
 def _mounts(policy: Confinement) -> Iterator[str]:
     """Parents first, so that the deepest path decides."""
     hidden = (*policy.hidden, TEMPORARY)
-    for path, access in replace(policy, hidden=hidden).places().items():
-        place = str(path)
+    for place, (access, is_folder) in replace(policy, hidden=hidden).places().items():
         if access is Access.WRITE:
             yield from ("--bind", place, place)
         elif access is Access.READ:
             yield from ("--ro-bind", place, place)
-        elif path == TEMPORARY:
+        elif place == str(TEMPORARY):
             yield from ("--tmpfs", place)
-        elif path.is_dir():
+        elif is_folder:
             yield from ("--perms", "0555", "--tmpfs", place)
         else:
             yield from ("--ro-bind", "/dev/null", place)

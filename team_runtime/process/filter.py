@@ -15,6 +15,8 @@ from typing import Final
 
 Instruction = tuple[int, int, int, int]
 """Code, jump if true, jump if false, operand."""
+_Stretch = tuple[int, list[Instruction]]
+"""The first of some numbers that follow each other, and what to do for them."""
 
 _LOAD: Final = 0x20
 _AND: Final = 0x54
@@ -107,17 +109,7 @@ def compiled(machine: str, internet: bool) -> bytes | None:
     known = _MACHINES.get(machine)
     if known is None:
         return None
-    program = _head(known)
-    for number in refused_numbers(machine):
-        program += _when(number, [_end(_REFUSE)])
-    # Its flags are in memory, where no filter can look; libraries fall back to `clone`.
-    program += _when(known.numbers["clone3"], [_end(_UNKNOWN)])
-    for name in ("clone", "unshare"):
-        program += _when(known.numbers[name], _without_namespaces())
-    program += _when(known.numbers["socket"], _only_internet(internet))
-    program += _when(known.numbers["socketpair"], _only_connected())
-    program += _when(known.numbers["ioctl"], _without_typing())
-    program.append(_end(_ALLOW))
+    program = [*_head(known), *_sought(_stretches(known, internet))]
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
@@ -129,10 +121,36 @@ def refused_numbers(machine: str) -> list[int]:
 
 def _head(machine: _Machine) -> list[Instruction]:
     """Programs of another architecture have other numbers, so they are ended."""
-    head = [_load(_ARCHITECTURE), (_IF_EQUAL, 1, 0, machine.audit), _end(_KILL), _load(_NUMBER)]
+    return [_load(_ARCHITECTURE), (_IF_EQUAL, 1, 0, machine.audit), _end(_KILL), _load(_NUMBER)]
+
+
+def _stretches(machine: _Machine, internet: bool) -> list[_Stretch]:
+    """What happens to every number there is."""
+    numbers, refuse, allow = machine.numbers, [_end(_REFUSE)], [_end(_ALLOW)]
+    single = {numbers[name]: refuse for name in _REFUSED}
+    # Its flags are in memory, where no filter can look; libraries fall back to `clone`.
+    single[numbers["clone3"]] = [_end(_UNKNOWN)]
+    for name in ("clone", "unshare"):
+        single[numbers[name]] = _without_namespaces()
+    single[numbers["socket"]] = _only_internet(internet)
+    single[numbers["socketpair"]] = _only_connected()
+    single[numbers["ioctl"]] = _without_typing()
+    edges = {0, *single, *(number + 1 for number in single)}
+    found = [(first, single.get(first, allow)) for first in sorted(edges)]
     if machine.foreign is not None:
-        head += [(_IF_AT_LEAST, 0, 1, machine.foreign), _end(_REFUSE)]
-    return head
+        found.append((machine.foreign, refuse))
+    pairs = zip([(-1, []), *found], found, strict=False)
+    return [each for before, each in pairs if each[1] != before[1]]
+
+
+def _sought(stretches: Sequence[_Stretch]) -> list[Instruction]:
+    """Halve until one is left. The kernel goes through a filter with every number when it is set,
+    so that it matters how many steps each takes."""
+    if len(stretches) == 1:
+        return stretches[0][1]
+    half = len(stretches) // 2
+    below = _sought(stretches[:half])
+    return [(_IF_AT_LEAST, len(below), 0, stretches[half][0]), *below, *_sought(stretches[half:])]
 
 
 def _without_namespaces() -> list[Instruction]:
@@ -160,13 +178,9 @@ def _without_typing() -> list[Instruction]:
     return [_load(_ARGUMENTS[1]), *refused, _end(_ALLOW)]
 
 
-def _when(number: int, then: Sequence[Instruction]) -> list[Instruction]:
-    """Do `then`, which ends with a verdict, when the number that is loaded is `number`."""
-    return [(_IF_EQUAL, 0, len(then), number), *then]
-
-
 def _answer(value: int, verdict: int) -> list[Instruction]:
-    return _when(value, [_end(verdict)])
+    """The verdict when the number that is loaded is `value`; else on with what follows."""
+    return [(_IF_EQUAL, 0, 1, value), _end(verdict)]
 
 
 def _load(offset: int) -> Instruction:

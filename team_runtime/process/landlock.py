@@ -113,7 +113,8 @@ def _limits(limits: Limits) -> dict[str, int]:
 def _rules(policy: Confinement) -> Iterator[tuple[Path, int]]:
     """What is granted: rights hold for everything below a path."""
     hidden, writable = (*policy.hidden, Path("/dev")), (*policy.writable, *_DEVICES)
-    named = replace(policy, hidden=hidden, writable=writable).places()
+    places = replace(policy, hidden=hidden, writable=writable).places()
+    named = {Path(path): place.access for path, place in places.items()}
     named = {path: access for path, access in named.items() if not _is_pointer(path, named)}
     yield from _granted(Path("/"), Access.READ, named)
 

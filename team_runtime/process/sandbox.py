@@ -11,10 +11,11 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from team_runtime.process.base import Command, Completed, Runner, Serving
 
+_Real = tuple[str, bool]
 QUIET_GIT: Final = {"GIT_OPTIONAL_LOCKS": "0"}
 """The git directory is read-only, so git shall not try to refresh its index on the side."""
 
@@ -25,6 +26,13 @@ class Access(enum.IntEnum):
     WRITE = 0
     READ = 1
     HIDDEN = 2
+
+
+class Place(NamedTuple):
+    """A path that a policy says something about."""
+
+    access: Access
+    is_folder: bool
 
 
 @dataclass(frozen=True)
@@ -74,24 +82,26 @@ class Confinement:
     temporary: Path | None = None
     """A private folder for temporary files, for layers that cannot make one of their own."""
 
-    def places(self) -> dict[Path, Access]:
+    def places(self) -> dict[str, Place]:
         """The named paths that change something, without links, parents first."""
-        named: dict[str, Access] = {}
-        folders: dict[str, str] = {}
+        named: dict[str, Place] = {}
+        seen: dict[str, _Real] = {"": ("", True)}
         for access, paths in (
             (Access.WRITE, self.writable),
             (Access.READ, self.readable),
             (Access.HIDDEN, self.hidden),
         ):
-            for path in paths:
-                place = _real(str(path), folders)
-                if place is not None:
-                    named[place] = max(access, named.get(place, access))
-        found: dict[str, Access] = {}
+            for path in map(str, paths):
+                if os.access(path, os.F_OK):
+                    place, is_folder = _real(path, seen)
+                    before = named.get(place)
+                    strictest = access if before is None else max(access, before.access)
+                    named[place] = Place(strictest, is_folder)
+        found: dict[str, Place] = {}
         for place in sorted(named, key=lambda path: path.count("/")):
-            if named[place] is not _nearest(place, found):
+            if named[place].access is not _nearest(place, found):
                 found[place] = named[place]
-        return {Path(place): access for place, access in found.items()}
+        return found
 
 
 class Sandbox(Protocol):
@@ -163,27 +173,38 @@ def rewritten(command: Command, argv: list[str], env: Mapping[str, str]) -> Comm
     return replace(command, argv=argv, env={**command.env, **QUIET_GIT, **env})
 
 
-def _nearest(place: str, named: Mapping[str, Access]) -> Access:
+def _nearest(place: str, named: Mapping[str, Place]) -> Access:
     """What holds for `place` because of a folder above it."""
     while place != "/":
         place = place.rpartition("/")[0] or "/"
         if place in named:
-            return named[place]
+            return named[place].access
     return Access.READ
 
 
-def _real(path: str, folders: dict[str, str]) -> str | None:
-    """The path without links; `None` when it is not there, not ours to see, or a loop of links.
+def _real(path: str, seen: dict[str, _Real]) -> _Real:
+    """The path without links, and whether it is a folder.
 
-    `folders` remembers folders: this is done for some eighty paths before every command.
+    `seen` remembers what was found: this is done for some eighty paths before every command.
     """
+    if path in seen:
+        return seen[path]
+    folder, slash, name = path.rpartition("/")
+    if slash and name not in ("", ".."):
+        place = f"{_real(folder, seen)[0].rstrip('/')}/{name}"
+        mode = _mode(place)
+    else:
+        place, mode = path, stat.S_IFLNK
+    if stat.S_ISLNK(mode):
+        place = os.path.realpath(path)
+        mode = _mode(place)
+    seen[path] = place, stat.S_ISDIR(mode)
+    return seen[path]
+
+
+def _mode(path: str) -> int:
+    """Of the path itself; 0 when it has gone meanwhile."""
     try:
-        is_link = stat.S_ISLNK(os.lstat(path).st_mode)
+        return os.lstat(path).st_mode
     except OSError:
-        return None
-    folder, _, name = path.rpartition("/")
-    if is_link or name in ("", "..") or not folder:
-        return os.path.realpath(path) if os.path.exists(path) else None  # noqa: PTH110
-    if folder not in folders:
-        folders[folder] = os.path.realpath(folder)
-    return f"{folders[folder].rstrip('/')}/{name}"
+        return 0

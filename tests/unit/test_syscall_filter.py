@@ -91,6 +91,16 @@ def test_what_is_refused(
     assert answer(program, architecture, CALLS[machine][call], *arguments) == expected
 
 
+def test_every_other_call_is_allowed(machine: str) -> None:
+    program = compiled(machine, internet=True)
+    assert program is not None
+    architecture = X86 if machine == "x86_64" else ARM
+    refused = dict.fromkeys(refused_numbers(machine), errno.EPERM)
+    refused |= {435: errno.ENOSYS, CALLS[machine]["socket"]: errno.EPERM}
+    for number in range(1000):
+        assert answer(program, architecture, number) == refused.get(number, ALLOWED), number
+
+
 def test_no_internet_socket_when_offline(machine: str) -> None:
     program = compiled(machine, internet=False)
     assert program is not None
