@@ -8,7 +8,7 @@ in it. For a deny rule a command with one of them is opaque: its words are looke
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,6 +48,10 @@ class Options:
         return bool(self.text) and re.search(self.text, arg) is not None
 
 
+_RUN_CODE: Final = frozenset({"asyncio", "code", "pdb", "timeit"})
+"""Modules of Python that run what they are given or read."""
+
+
 @dataclass(frozen=True)
 class Interpreter:
     """Runs the script that is its first operand. What stands before it is harmless only when it is
@@ -61,9 +65,10 @@ class Interpreter:
             return []
         for index, arg in enumerate(args):
             if arg == "-m" and "-m" in self.harmless:
-                return [] if len(args) > index + 1 else [arg]
+                module = args[index + 1 : index + 2]
+                return [] if module and module[0] not in _RUN_CODE else [arg]
             if not arg.startswith("-"):
-                return [arg] if arg.startswith("/dev/") else []
+                return [arg] if arg.startswith(("/dev/", "/proc/")) else []
             if arg not in self.harmless:
                 return [arg]
         return [NO_SCRIPT]
@@ -124,7 +129,7 @@ _GIT_LONG: Final = (
     "upload-pack", "receive-pack", "exec", "output", "ext-diff", "textconv", "template", "extcmd",
     "open-files-in-pager", "config", "smtp-server", "sendmail-cmd", "to-cmd", "cc-cmd",
     "header-cmd", "separate-git-dir", "interactive", "edit-description", "web",
-    "filters", "index-output",
+    "filters", "index-output", "output-directory", "export-marks", "unsafe-paths",
 )  # fmt: skip
 _GIT_SHORT: Final = {
     "archive": "o", "clone": "cu", "format-patch": "o", "grep": "O", "help": "w", "rebase": "ix",
@@ -188,6 +193,11 @@ _PYTHON: Final = Interpreter(
 )
 _PLAIN_INFORMING: Final = frozenset({"--version", "--help", "-v", "-h"})
 _NODE: Final = Interpreter(frozenset({"--no-warnings", "--test"}), _PLAIN_INFORMING)
+_NPM_LONG: Final = (
+    *("script-shell", "shell", "prefix", "dir", "cwd", "node-options", "userconfig"),
+    *("globalconfig", "git", "editor", "viewer", "browser"),
+)
+_LESS_KEYS: Final = ("lesskey-content", "lesskey-file", "lesskey-src")
 _AWK_NAMES: Final = ("awk", "gawk", "mawk", "nawk", "original-awk")
 _EDITORS: Final = ("ex", "nvim", "rvim", "vi", "view", "vim", "vimdiff")
 _PAGERS: Final = ("less", "more", "most")
@@ -195,61 +205,96 @@ _PAGERS: Final = ("less", "more", "most")
 _KNOWN: Final[dict[str, Callable[[Sequence[str]], list[str]]]] = {
     "ack": Options(long=("pager",)).risks,
     "ag": Options(long=("pager",)).risks,
+    "bat": Options(long=("pager", "config-file")).risks,
     "cargo": Options(long=("config",)).risks,
     "curl": Options(
         short="oOKDcJT",
         long=(
             *("output", "remote-name", "config", "dump-header", "cookie-jar", "upload-file"),
             *("trace", "trace-ascii", "libcurl", "stderr", "etag-save", "hsts", "alt-svc"),
+            *("engine", "ssl-sessions"),
         ),
+        text=r"%output\{",
     ).risks,
     "date": Options(short="s", long=("set",)).risks,
+    "diff3": Options(long=("diff-program",)).risks,
     "fd": Options(short="xX", long=("exec", "exec-batch")).risks,
     "file": Options(short="C", long=("compile",)).risks,
     "find": Options(words=("-delete", "-exec", "-fls", "-fprint", "-ok")).risks,
+    "fzf": Options(long=("preview", "bind", "with-shell", "tmux", "listen-unsafe")).risks,
     "gcc": Options(words=("-wrapper", "-fplugin", "-B", "@")).risks,
     "git": _git,
     "gdb": Options(text=".").risks,
+    "gh": Options(text="^(alias|extensions?|ext|codespace|cs)$").risks,
     "go": Options(words=("-exec", "-toolexec", "-vettool", "--exec", "--toolexec")).risks,
     "iconv": Options(short="o", long=("output",)).risks,
     "ip": Options(text="^(netns|vrf|exec|-b.*|-force)$").risks,
     "journalctl": Options(long=("vacuum-size", "vacuum-time", "rotate", "flush")).risks,
     "lua": Interpreter(frozenset(), frozenset({"-v"})).risks,
-    "make": Options(short="fE", long=("eval", "file", "makefile"), text="^(SHELL|MAKEFLAGS)").risks,
+    "make": Options(
+        short="fECI",
+        long=("eval", "file", "makefile", "directory", "include-dir"),
+        text=r"^[^-=]+=(?!(?:\d+|yes|no|true|false)?$)",
+    ).risks,
     "man": Options(short="PHC", long=("pager", "html", "config-file")).risks,
+    "mysql": Options(short="e", long=("execute", "pager", "init-command", "tee")).risks,
+    "nc": Options(short="ec", long=("exec", "sh-exec", "lua-exec")).risks,
     "node": _NODE.risks,
+    "npm": Options(short="C", long=_NPM_LONG).risks,
     "openssl": Options(words=("-out", "-engine", "-provider", "-writerand")).risks,
+    "pandoc": Options(short="FLo", long=("filter", "lua-filter", "output", "pdf-engine")).risks,
     "perl": Interpreter(frozenset({"-w", "-W", "-t", "-T"}), _PLAIN_INFORMING).risks,
     "php": Interpreter(frozenset({"-n", "-q"}), _PLAIN_INFORMING).risks,
+    "psql": Options(
+        short="cfoL", long=("command", "file", "output", "log-file"), text=r"\\[!ogw]"
+    ).risks,
+    "pylint": Options(long=("init-hook", "load-plugins", "rcfile")).risks,
     "rg": Options(long=("pre", "hostname-bin")).risks,
     "rsync": Options(short="e", long=("rsh", "rsync-path", "daemon")).risks,
     "ruby": Interpreter(frozenset({"-w", "-W"}), _PLAIN_INFORMING).risks,
     "scp": Options(short="So").risks,
+    "sdiff": Options(short="o", long=("diff-program", "output")).risks,
     "sed": _sed,
     "shuf": Options(short="o", long=("output",)).risks,
     "sort": Options(short="o", long=("compress-program", "output")).risks,
+    "split": Options(long=("filter",)).risks,
     "sqlite3": Options(
-        words=("-cmd", "-init"), text=r"(?:^|\n)\s*\.|(?i:load_ext|writefile)"
+        words=("-cmd", "-init", "-A"),
+        text=r"(?:^|\n)\s*\.|(?i:load_ext|writefile|attach|\binto\s|\bedit\s*\(|tokenizer)",
     ).risks,
     "tar": _tar,
     "tcpdump": Options(short="wz").risks,
     "tree": Options(short="o").risks,
     "uniq": Options(operands=1).risks,
-    "wget": Options(short="eio", long=("execute", "use-askpass", "config", "input-file")).risks,
+    "wget": Options(
+        short="eioaOP",
+        long=(
+            *("execute", "use-askpass", "config", "input-file", "output-document", "output-file"),
+            *("append-output", "directory-prefix", "save-cookies", "hsts-file"),
+        ),
+    ).risks,
     "xxd": Options(short="r", operands=1).risks,
     "yq": Options(short="i", long=("inplace",)).risks,
     "zip": Options(short="T", long=("unzip-command",)).risks,
     **dict.fromkeys(_AWK_NAMES, _awk),
-    **dict.fromkeys(_EDITORS, Options(short="cSuUwWs", long=("cmd",), words=("+",)).risks),
     **dict.fromkeys(
-        _PAGERS, Options(short="oOkP", long=("log-file", "prompt"), words=("+",)).risks
+        _EDITORS, Options(short="cSuUwWsiVq", long=("cmd", "startuptime"), words=("+",)).risks
+    ),
+    **dict.fromkeys(
+        _PAGERS,
+        Options(
+            short="oOkPtT",
+            long=("log-file", "prompt", *_LESS_KEYS, "tag", "tag-file"),
+            words=("+",),
+        ).risks,
     ),
 }  # fmt: skip
 _VERSIONED: Final = re.compile(r"(python|pypy|perl|ruby|lua|php|node)[\d.]*")
 _ALIASES: Final = {
     "cc": "gcc", "c++": "gcc", "clang": "gcc", "clang++": "gcc", "g++": "gcc", "fdfind": "fd",
     "gfind": "find", "gmake": "make", "gsed": "sed", "gsort": "sort", "gtar": "tar",
-    "bsdtar": "tar", "nodejs": "node", "pypy": "python", "ripgrep": "rg",
+    "batcat": "bat", "bsdtar": "tar", "mariadb": "mysql", "netcat": "nc", "nodejs": "node",
+    "pnpm": "npm", "pypy": "python", "ripgrep": "rg", "yarn": "npm",
 }  # fmt: skip
 
 
@@ -260,6 +305,38 @@ def risks(program: str, args: Sequence[str]) -> list[str]:
     if known is None and (match := _VERSIONED.fullmatch(name)):
         known = _PYTHON.risks if match[1] in ("python", "pypy") else _KNOWN[match[1]]
     return known(args) if known else []
+
+
+_CARRIERS: Final[dict[str, frozenset[str]]] = {
+    name: frozenset(subcommands.split())
+    for names, subcommands in {
+        "bunx concurrently cross-env dotenv env-cmd nix-shell nodemon npx pnpx uvx": "",
+        "asdf direnv doppler infisical mise op aws-vault chamber": "exec run x",
+        "bun bundle npm pnpm yarn lerna nx": "dlx exec run x",
+        "conda hatch mamba micromamba pdm pipenv pipx pixi poetry rye uv rustup": "run tool",
+        "docker docker-compose nerdctl podman kubectl oc lxc": "compose debug exec run",
+        "cargo": "watch",
+        "distrobox flatpak nix toolbox": "develop enter run shell",
+        "fnm jenv nodenv nvm pyenv rbenv volta": "exec run",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
+"""Programs that run some of their own words, and the words behind which those stand."""
+_CARRIED: Final = 20
+"""Words that are looked at for what is run."""
+
+
+def carried(program: str, args: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """What such a program may run: which of its words are options and what they take is not known,
+    so its words from each of them on. For deny rules alone."""
+    leads = _CARRIERS.get(program)
+    if leads is None:
+        return
+    words = " ".join(args).split()
+    start = next((at + 1 for at, word in enumerate(words) if word in leads), len(words))
+    for at in range(start if leads else 0, min(len(words), _CARRIED)):
+        if not words[at].startswith("-"):
+            yield tuple(words[at:])
 
 
 _DURATION: Final = r"\d+(?:\.\d+)?[smhd]?"

@@ -71,7 +71,7 @@ class RuleSet:
         """The programs of our rules that a text may run."""
         ours = self._by_program.keys()
         if line.commands is not None:
-            named = {shell.base(argv[0]) for argv in line.commands}
+            named = {shell.base(argv[0]) for argv in line.runs}
             return named.union(*(words & ours for _, words in line.risky))
         composed = {name for name in ours for could in line.composed if could.fullmatch(name)}
         return (line.words & ours) | composed

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
-from team_runtime.guard.programs import behind, redefines, risks
+from team_runtime.guard.programs import behind, carried, redefines, risks
 
 Argv: TypeAlias = tuple[str, ...]
 
@@ -38,19 +38,23 @@ _NEEDS_MORE: Final = frozenset({"&&", "||", "|", "|&"})
 
 _RUN_OTHERS: Final = frozenset({
     # programs that run the command they are given, or shell text
-    "apptainer", "ash", "at", "bash", "batch", "busybox", "bwrap", "catchsegv", "cgexec", "chpst",
-    "chroot", "chrt", "choom", "coresched", "cpulimit", "crontab", "csh", "dash", "daemonize",
-    "dbus-launch", "dbus-run-session", "doas", "dumb-init", "elvish", "entr", "env", "envdir",
-    "expect", "fakechroot", "fakeroot", "faketime", "firejail", "fish", "flock", "gosu",
-    "hyperfine", "ionice", "jail", "kexec", "ksh", "lksh", "logsave", "ltrace", "machinectl",
-    "mksh", "mosh", "nice", "nohup", "nsenter", "nu", "numactl", "parallel", "pdksh", "perf",
-    "pkexec", "posh", "prlimit", "proot", "proxychains", "proxychains4", "pwsh", "rbash", "rlwrap",
-    "rsh", "run-parts", "runcon", "runuser", "rust-script", "screen", "script", "setarch",
-    "setpriv", "setsid", "setuidgid", "sg", "sh", "slirp4netns", "softlimit", "sponge", "ssh",
-    "start-stop-daemon", "stdbuf", "strace", "su", "sudo", "sudoedit", "systemd-run", "taskset",
-    "tclsh", "tcsh", "time", "timeout", "tini", "tmux", "torify", "torsocks", "toybox", "trickle",
-    "tsocks", "uclampset", "unbuffer", "unshare", "valgrind", "wasmtime", "watch", "watchexec",
-    "xargs", "xonsh", "xvfb-run", "yash", "zsh",
+    "apptainer", "ash", "at", "autossh", "bash", "batch", "busybox", "bwrap", "caffeinate",
+    "capsh", "catatonit", "catchsegv", "cgexec", "chpst", "chronic", "chroot", "chrt", "choom",
+    "coresched", "cpulimit", "crontab", "csh", "dash", "daemonize", "dbus-launch",
+    "dbus-run-session", "doas", "dumb-init", "eatmydata", "elvish", "entr", "env", "envdir",
+    "envuidgid", "execlineb", "expect", "fakechroot", "fakeroot", "faketime", "firejail", "fish",
+    "flock", "genv", "gnice", "gnohup", "gosu", "gstdbuf", "gtimeout", "gxargs", "hyperfine",
+    "i386", "ifne", "ionice", "jail", "kexec", "ksh", "ld.so", "linux32", "linux64", "lksh",
+    "logsave", "ltrace", "machinectl", "mksh", "mosh", "multitime", "ncat", "newgrp", "nice",
+    "nohup", "nq", "nsenter", "nu", "numactl", "parallel", "pdksh", "pee", "perf", "pkexec",
+    "posh", "prlimit", "proot", "proxychains", "proxychains4", "pwsh", "rbash", "rlwrap", "rr",
+    "rsh", "run-parts", "run0", "runcon", "runuser", "rust-script", "screen", "script", "sem",
+    "setarch", "setlock", "setpriv", "setsid", "setuidgid", "sg", "sh", "slirp4netns", "socat",
+    "softlimit", "sponge", "ssh", "sshpass", "start-stop-daemon", "stdbuf", "strace", "su", "sudo",
+    "sudoedit", "systemd-cat", "systemd-inhibit", "systemd-run", "taskset", "tclsh", "tcsh",
+    "time", "timeout", "tini", "tmux", "torify", "torsocks", "toybox", "trickle", "ts", "tsocks",
+    "tsp", "uclampset", "unbuffer", "unshare", "valgrind", "wasmtime", "watch", "watchexec",
+    "x86_64", "xargs", "xonsh", "xvfb-run", "yash", "zsh",
     # words of the shell that begin something other than a plain command
     "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in",
     "select", "then", "until", "while",
@@ -60,6 +64,8 @@ _RUN_OTHERS: Final = frozenset({
     "mapfile", "printf", "read", "readarray", "readonly", "set", "shopt", "source", "test",
     "trap", "typeset", "unalias", "unset", "wait",
 })  # fmt: skip
+_LOADER: Final = re.compile(r"ld-.*\.so.*")
+_VERSION: Final = re.compile(r"[-.\d]+\Z")
 _LEADS: Final = (
     *("command", "do", "elif", "else", "env", "eval", "exec", "if", "nice", "nohup", "setsid"),
     *("sudo", "then", "time", "until", "while", "xargs"),
@@ -82,11 +88,17 @@ class Line:
     `None` when that is not certain."""
 
     @cached_property
+    def runs(self) -> tuple[Argv, ...]:
+        """The commands, and what those may run that run some of their own words."""
+        argvs = self.commands or ()
+        return (*argvs, *(inner for argv in argvs for inner in carried(base(argv[0]), argv[1:])))
+
+    @cached_property
     def forms(self) -> tuple[str, ...]:
         """What each command may be called, its words joined by NUL: with and without its folder,
         and, where options stand before a subcommand, also without those."""
         found = {}
-        for argv in self.commands or ():
+        for argv in self.runs:
             leading = argv[1:2] and argv[1].startswith("-")
             starts = (1, *range(2, min(len(argv), _OPTIONS))) if leading else (1,)
             for name in (argv[0], base(argv[0])):
@@ -161,9 +173,15 @@ def is_indirect(argv: Argv) -> bool:
     """Whether what `argv` runs is not simply its first word: an assignment, a job, a program for
     programs, one whose words are given another meaning."""
     name = base(argv[0])
-    if "=" in argv[0] or argv[0].startswith("%") or name in _RUN_OTHERS:
+    if "=" in argv[0] or argv[0].startswith("%") or _runs_others(name):
         return True
     return redefines(name, argv[1:])
+
+
+def _runs_others(name: str) -> bool:
+    if name in _RUN_OTHERS or _LOADER.fullmatch(name):
+        return True
+    return name[-1:].isdigit() and _VERSION.sub("", name) in _RUN_OTHERS  # ksh93, bash-5.2
 
 
 def _unwrapped(argv: Argv) -> Argv:
@@ -183,10 +201,13 @@ def words(text: str) -> frozenset[str]:
     The text is read in several ways, because quotes, backslashes and empty expansions may stand
     between words or within one. A name that is put together at run time is not found.
     """
-    apart = re.sub(r"[$`(){}<>;&|\"'\\=,!#:]", " ", text)
+    apart = re.sub(r"\$\{\w*:?[-=+?]", " ", text)
+    apart = re.sub(r"[$`(){}<>;&|\"'\\=,!#:]", " ", apart)
     joined = re.sub(r"\\\n|[\"'\\]|\$\{[^}]{0,999}\}|\$(?:\w+|[@*#?!$-])|`\s*`|\$\(\s*\)", "", text)
     joined = re.sub(r"[$`(){}<>;&|=,!#]", " ", joined)
-    return frozenset(base(word) for word in f"{text} {apart} {joined}".split())
+    found = f"{text} {apart} {joined}".split()
+    found += [word[2:] for word in found if word[0] == "-"]  # what stands at its option: `-Srm`
+    return frozenset(map(base, found))
 
 
 _PART: Final = (
