@@ -206,21 +206,24 @@ class Headless:
         if result.ending.interrupted:
             return
         why = str(result.ending.error or "its run ended without it")
-        if is_outage(result.ending.error) and self._is_put_off(entry, why):
+        if self._is_put_off(entry, why, is_outage(result.ending.error)):
             return
         self._give_up(entry, why, session)
 
-    def _is_put_off(self, entry: Entry, why: str) -> bool:
+    def _is_put_off(self, entry: Entry, why: str, is_outage: bool) -> bool:
         """Whether what could not reach its model is tried again later. The run writes that itself,
-        unless its agent failed before the firing was taken up."""
+        also when it is a teammate's firing and the lead has ended well, unless its agent failed
+        before the firing was taken up."""
         schedules, id = self.parts.workspace.schedules, entry.schedule.id
         try:
             history = schedules.get(id).history
         except InputError:  # removed meanwhile
             return True
-        if history.failed_at != entry.history.failed_at or not history.open:
+        if not history.open:
             return True
-        return schedules.postponed(id, history.open[0].slot, why)
+        if history.failed_at != entry.history.failed_at:
+            return is_outage or any(firing.note for firing in history.open)
+        return is_outage and schedules.postponed(id, history.open[0].slot, why)
 
     def _unattended(self, record: Mapping[str, Any]) -> Settings:
         """Whatever is set for other runs, this one waits for nobody: others would wait for it."""

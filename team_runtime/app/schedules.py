@@ -51,9 +51,9 @@ def add_cron(
         return True
 
     def outage(agent: str) -> str | None:
-        """The lead is as it was when the session goes on; a teammate is told of as failed."""
-        error = team.get(agent).error
-        return str(error) if agent == LEAD and is_outage(error) else None
+        """Its own, or that of the lead, which has ended the run for all."""
+        errors = (team.get(agent).error, team.get(LEAD).error)
+        return next((str(error) for error in errors if is_outage(error)), None)
 
     def comes(entry: Entry) -> bool:
         """Whether it is due before the run's end, or soon when there is none."""

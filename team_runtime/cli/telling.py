@@ -84,6 +84,7 @@ _TOLD_BY_EVENTS: Final = {
 _STATES: Final = {
     "stopped": "has stopped",
     "failed": "has failed",
+    "waiting for its model": "cannot reach its model; it tries again later",
 }
 """The states worth a line: what an agent waits for is told by other events."""
 

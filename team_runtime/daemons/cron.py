@@ -54,7 +54,8 @@ class Surroundings:
     waits_for: Callable[[Entry], bool]
     """Whether the run shall wait for the next slot of a schedule."""
     outage: Callable[[str], str | None]
-    """Why an agent that has failed could not reach its model; `None` when it failed otherwise."""
+    """Why an agent that has ended could not reach its model; `None` when it ended otherwise. The
+    session goes on with it where it was."""
     on_quiet: Callable[[], None]
     """Called when nothing can come any more that could before."""
 
@@ -267,12 +268,12 @@ class Cron:
 
     def _write(self, key: _Key, end: _End) -> None:
         schedules, failed = self.parts.schedules, end.state == "failed"
-        outage = self.parts.outage(end.agent) if failed else None
+        outage = None if end.state == "idle" else self.parts.outage(end.agent)
         if end.state == "idle" and not end.lacked:
             schedules.acknowledged(*key)
         elif outage is None or not schedules.postponed(*key, outage):
             note = end.lacked or f"{end.agent} has {end.state}"
-            schedules.failed(*key, note, backs_off=failed)
+            schedules.failed(*key, note, backs_off=failed or outage is not None)
 
 
 def _has_ended(entries: list[dict[str, Any]]) -> bool:

@@ -137,6 +137,19 @@ class Assignments:
         task = self._board.get(claim.task_id)
         return self._remember(Assignment(claim, task, self._work.resume(claim)))
 
+    def take_back(self, agent: str, task_id: str, epoch: int) -> bool:
+        """Claim a task again that the agent gave back only because it could not go on, together
+        with its plan for that claim's `epoch`. Returns whether it was still free."""
+        try:
+            last = self._board.get(task_id).attempts[-1]
+            if last.epoch != epoch:
+                return False
+            held = self.claim(agent, task_id)
+        except TeamError:
+            return False
+        self._plans.carry_over(agent, task_id, epoch, held.claim.epoch)
+        return True
+
     def place(self, agent: str) -> Place:
         """Where the agent's tools work. Raises `StaleClaim` when its task was taken from it."""
         held = self.of(agent)

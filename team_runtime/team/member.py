@@ -24,6 +24,7 @@ class State(enum.Enum):
     WORKING = "working"
     IDLE = "idle"
     WAITING = "waiting for approval"
+    STALLED = "waiting for its model"
     STOPPING = "stopping"
     STOPPED = "stopped"
     FAILED = "failed"
@@ -75,7 +76,7 @@ class Member:
     remind: bool = False
     """Whether nothing else can happen, so that its unfinished task is worth a reminder."""
     error: TeamError | None = None
-    """Why it has failed."""
+    """Why it has failed, or stands still."""
     closed: bool = False
     """Whether it reads no more mail."""
     avoided: set[str] = field(default_factory=set)

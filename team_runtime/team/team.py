@@ -181,7 +181,9 @@ class Team:
         other = task.metadata.get(MEANT_FOR, name)
         with self._lock:
             member = self._members.get(other)
-        return other != name and member is not None and not member.state.ended
+        if member is None or member.state.ended or member.state is State.STALLED:
+            return False
+        return bool(other != name)
 
     # Starting
 
@@ -309,10 +311,14 @@ class Team:
         """Note in the session what a resumed run must know about a member."""
         with self._roster:
             agents = self.parts.sessions.load(self.parts.session).get("agents", [])
-            known = next((a for a in agents if a["name"] == name), {"name": name})
             others = [a for a in agents if a["name"] != name]
-            agents = [*others, {**known, **fields}]
+            agents = [*others, {"name": name, **self.notes(name), **fields}]
             self.parts.sessions.save(self.parts.session, {"agents": agents})
+
+    def notes(self, name: str) -> Mapping[str, Json]:
+        """What the session has noted about a member."""
+        agents = self.parts.sessions.load(self.parts.session).get("agents", [])
+        return next((a for a in agents if a["name"] == name), {})
 
     def give_back(self, name: str, note: str) -> str | None:
         """Release what a member holds, so that a resumed session can take it up again; returns the

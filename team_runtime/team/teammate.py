@@ -14,6 +14,7 @@ from team_runtime.loop.agent import Agent, TurnBreak
 from team_runtime.team.member import Member, State
 from team_runtime.team.planning import LEAD
 from team_runtime.team.settle import REMINDERS
+from team_runtime.team.standstill import Standstill
 from team_runtime.team.team import Team
 
 POLL_SECONDS: Final = 300.0
@@ -62,7 +63,7 @@ class Teammate:
         """Work until the model asks for no more, then report to the lead."""
         team = self.team
         team.change(self._name, State.WORKING, asked=False)
-        text = self.agent.work()
+        text = Standstill(team, self.member, self.agent).work()
         self._let_go()
         if self._waits_for_plan():
             team.change(self._name, State.WAITING)
@@ -175,6 +176,8 @@ class Teammate:
             if sender in team.names():
                 text = f"{self._name} ended before it read {count} of your messages."
                 bus.send(self._name, sender, text, "error")
+        if final is State.FAILED and self.member.error is not None:
+            return  # the lead was told when it came to a standstill
         if final is State.FAILED:
             bus.send(self._name, LEAD, f"{self._name} has failed: {note}{kept}", "error")
         elif not team.stopping:
