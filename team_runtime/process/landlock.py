@@ -6,7 +6,7 @@ one. What it cannot hold at all is in `NOT_COVERED`, and in what people are told
 
 from __future__ import annotations
 
-import json
+import marshal
 import platform
 import sys
 from collections.abc import Iterator, Mapping
@@ -74,9 +74,9 @@ class Landlock:
             "handled": self._handled,
             "scoped": _SIGNALS_AND_ABSTRACT_SOCKETS if self.version >= _SCOPES else 0,
             "limits": _limits(policy.limits),
-            "filter": (compiled(platform.machine(), policy.network) or b"").hex(),
+            "filter": compiled(platform.machine(), policy.network) or b"",
         }
-        return replace(confined, attached=json.dumps(orders).encode())
+        return replace(confined, attached=marshal.dumps(orders))
 
     def describe(self) -> str:
         gaps = [*NOT_COVERED]
