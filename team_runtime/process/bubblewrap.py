@@ -29,7 +29,8 @@ _BY_PROXY: Final = {
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _ADDRESS),
     **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
 }
-_ROOT: Final = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+_ROOT: Final = ("--ro-bind", "/", "/")
+_SYSTEM: Final = ("--dev", "/dev", "--proc", "/proc")
 
 
 @dataclass(frozen=True)
@@ -96,16 +97,23 @@ def _filter() -> bytes | None:
 
 
 def _mounts(policy: Confinement) -> Iterator[str]:
-    """Parents first, so that the deepest path decides."""
+    """Parents first, so that the deepest path decides.
+
+    Bubblewrap reads the list of all mounts again for each thing that it binds, so what is bound
+    comes before what else is mounted, where that is not over it.
+    """
+    late, below = [*_SYSTEM], ["/dev/", "/proc/"]
     hidden = (*policy.hidden, TEMPORARY)
     for place, (access, is_folder) in replace(policy, hidden=hidden).places().items():
-        if access is Access.WRITE:
-            yield from ("--bind", place, place)
-        elif access is Access.READ:
-            yield from ("--ro-bind", place, place)
-        elif place == str(TEMPORARY):
-            yield from ("--tmpfs", place)
-        elif is_folder:
-            yield from ("--perms", "0555", "--tmpfs", place)
+        if access is Access.HIDDEN and is_folder:
+            mode = () if place == str(TEMPORARY) else ("--perms", "0555")
+            late += (*mode, "--tmpfs", place)
+            below.append(f"{place}/")
+            continue
+        how = "--bind" if access is Access.WRITE else "--ro-bind"
+        source = "/dev/null" if access is Access.HIDDEN else place
+        if place.startswith(tuple(below)):
+            late += (how, source, place)
         else:
-            yield from ("--ro-bind", "/dev/null", place)
+            yield from (how, source, place)
+    yield from late

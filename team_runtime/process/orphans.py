@@ -14,7 +14,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from team_runtime.process.usage import User, processes, user_of
+from team_runtime.process.usage import User, numbers, user_of
 
 MARK: Final = "TEAM_RUN"
 """The variable that names the run."""
@@ -33,11 +33,9 @@ def left_by(
     tell, as outside Linux. `variable` is the one that names what is meant; only processes with a
     higher number than `after` are looked at."""
     marks = {f"{variable}={run}".encode() for run in runs}
-    return [
-        user_of(entry)
-        for entry in processes(proc)
-        if int(entry.name) > after and int(entry.name) != os.getpid() and _marked(entry, marks)
-    ]
+    looked_at = [number for number in numbers(proc) if number > after and number != os.getpid()]
+    entries = [proc / str(number) for number in looked_at]
+    return [user_of(entry) for entry in entries if _marked(entry, marks)]
 
 
 def end_left_by(

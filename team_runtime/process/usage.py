@@ -73,8 +73,13 @@ def _runs_in(entry: Path, group: int) -> bool:
 
 def processes(proc: Path) -> list[Path]:
     """The folders that describe the processes of the machine; empty where there are none."""
+    return [proc / str(number) for number in numbers(proc)]
+
+
+def numbers(proc: Path) -> list[int]:
+    """The numbers of the processes of the machine; empty where they are not told."""
     try:
-        return [entry for entry in proc.iterdir() if entry.name.isdigit()]
+        return [int(name) for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208
     except OSError:
         return []
 

@@ -13,6 +13,9 @@ import pytest
 from team_runtime.process import orphans
 from team_runtime.process.orphans import MARK, end_left_by, left_by
 
+RUN, OTHER = f"run-{os.getpid()}", f"other-{os.getpid()}"
+"""No other process that runs these tests may take ours for its own."""
+
 
 class Programs:
     """Programs that are ended with the test."""
@@ -46,43 +49,43 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 
 
 def test_only_the_processes_of_the_dead_runs_are_ended(programs: Programs) -> None:
-    stubborn = programs.start("run-1", "trap '' TERM HUP; while :; do sleep 99; done")
-    other = programs.start("run-2")
-    ended = [user.pid for user in end_left_by(["run-1"])]
+    stubborn = programs.start(RUN, "trap '' TERM HUP; while :; do sleep 99; done")
+    other = programs.start(OTHER)
+    ended = [user.pid for user in end_left_by([RUN])]
     assert stubborn in ended
     assert other not in ended
-    assert left_by(["run-1"]) == []
-    assert [user.pid for user in left_by(["run-2"])] == [other]
+    assert left_by([RUN]) == []
+    assert [user.pid for user in left_by([OTHER])] == [other]
 
 
 def test_git_may_finish(programs: Programs, tmp_path: Path) -> None:
     wrote = tmp_path / "written"
-    programs.start("run-1", f"sleep 0.2; echo whole > {wrote}", name="git-work")
-    assert "git-work" not in [user.name for user in end_left_by(["run-1"])]
+    programs.start(RUN, f"sleep 0.2; echo whole > {wrote}", name="git-work")
+    assert "git-work" not in [user.name for user in end_left_by([RUN])]
     assert wrote.read_text() == "whole\n"
-    assert left_by(["run-1"]) == []
+    assert left_by([RUN]) == []
 
 
 def test_whoever_is_in_a_hurry_leaves_git_to_itself(programs: Programs) -> None:
-    git = programs.start("run-1", "kill -STOP $$", name="git-work")
-    other = programs.start("run-1")
-    ended = [user.pid for user in end_left_by(["run-1"], leave_git=True)]
+    git = programs.start(RUN, "kill -STOP $$", name="git-work")
+    other = programs.start(RUN)
+    ended = [user.pid for user in end_left_by([RUN], leave_git=True)]
     assert other in ended
     assert git not in ended
-    assert git in [user.pid for user in left_by(["run-1"])]
+    assert git in [user.pid for user in left_by([RUN])]
 
 
 def test_git_that_does_not_end_is_ended(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(orphans, "_GIT_LOOKS", 5)
-    hung = programs.start("run-1", "while :; do sleep 0.05; done", name="git-hangs")
-    assert hung in [user.pid for user in end_left_by(["run-1"])]
+    hung = programs.start(RUN, "while :; do sleep 0.05; done", name="git-hangs")
+    assert hung in [user.pid for user in end_left_by([RUN])]
 
 
 def test_where_nobody_tells_which_processes_there_are_none_is_ended(
     programs: Programs, tmp_path: Path
 ) -> None:
-    programs.start("run-1")
-    assert end_left_by(["run-1"], proc=tmp_path / "no-proc") == []
-    assert len(left_by(["run-1"])) == 1
+    programs.start(RUN)
+    assert end_left_by([RUN], proc=tmp_path / "no-proc") == []
+    assert len(left_by([RUN])) == 1
