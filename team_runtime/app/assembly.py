@@ -19,7 +19,7 @@ from team_runtime.app.workspace import Workspace
 from team_runtime.clock import iso
 from team_runtime.crossing import Crossing
 from team_runtime.daemons.cron import Cron
-from team_runtime.daemons.folders import look_again
+from team_runtime.daemons.folders import Floor
 from team_runtime.daemons.jobs import Jobs
 from team_runtime.daemons.supervisor import Supervisor
 from team_runtime.git.repository import Repository
@@ -148,9 +148,14 @@ def _watch(workspace: Workspace, heard: Heard, supervisor: Supervisor) -> Watch:
     watched = [layout.mail, layout.approvals, layout.schedules, layout.job_requests]
     for folder in watched:
         workspace.store.folder(folder)
-    watching = watch(watched, heard.on_file, later=layout.tasks)
-    look = partial(look_again, workspace.told_folders, heard.on_folder, watching.active)
-    supervisor.add("folders", look)
+    floor = Floor(workspace.told_folders, heard.on_folder)
+
+    def on_file(path: Path) -> None:
+        floor.hear()
+        heard.on_file(path)
+
+    watching = watch(watched, on_file, layout.tasks, floor.hear)
+    supervisor.add("folders", partial(floor.run, watching))
     return watching
 
 

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-LOOK: Final = timedelta(minutes=1)
-"""The longest time between two looks: a hint may be lost, and a clock may be set back."""
-
-CHECK_SECONDS: Final = 5.0
-"""Between two looks at the clock when no slot comes: it may be set at any time."""
+LOOK: Final = timedelta(hours=1)
+"""The longest time between two looks, as a last resort: whatever changes brings a hint, and the
+slow look at the folders brings those that were lost."""
 
 
 def left_of_second(now: datetime) -> float:
@@ -37,16 +35,18 @@ class Attention:
         """Whether a slot has come, something has changed, or the last look is long ago."""
         if self._changed or self._looked is None:
             return True
-        is_due = self._next is not None and self._next <= now
-        return is_due or abs(now - self._looked) >= LOOK
+        return self.is_due(now) or abs(now - self._looked) >= LOOK
 
-    def seconds(self, now: datetime) -> float:
-        """How long nothing has to be looked at: to the next slot, or what is left of the second
-        when that has come, and never longer than it may take to notice that the clock was set."""
-        if self._next is None:
-            return CHECK_SECONDS
-        left = (self._next - now).total_seconds()
-        return min(left, CHECK_SECONDS) if left > 0 else left_of_second(now)
+    def is_due(self, now: datetime) -> bool:
+        """Whether a slot has come."""
+        return self._next is not None and self._next <= now
+
+    def moment(self, now: datetime) -> datetime:
+        """When to look at the clock again: at the next slot, when the last look will be long ago,
+        or, when that has come already, with the next second."""
+        moments = [self._next, (self._looked or now) + LOOK]
+        first = min(moment for moment in moments if moment is not None)
+        return first if first > now else now + timedelta(seconds=left_of_second(now))
 
     def begin(self, now: datetime) -> None:
         """A look begins now; what changes from here on needs another."""

@@ -23,6 +23,7 @@ from team_runtime.bus.message import NOTIFICATION, SCHEDULE
 from team_runtime.clock import Clock
 from team_runtime.crossing import Bell
 from team_runtime.daemons.attention import Attention, left_of_second
+from team_runtime.daemons.clock_watch import hearing, watching
 from team_runtime.daemons.schedule_store import Entry, ScheduleStore
 from team_runtime.daemons.schedules import ALL, DELIVERED, RECORDED, Firing, message_id
 from team_runtime.errors import TeamError
@@ -95,13 +96,15 @@ class Cron:
         attention, clock, bell = self._attention, self.parts.clock, Bell()
         attention.ring = bell.ring
         attention.hint()
-        while True:
-            now = clock.now()
-            if attention.is_needed(now):
-                attention.begin(now)
-                await to_thread.run_sync(self.tick)
-            if await bell.wait(attention.seconds(clock.now())):
-                await anyio.sleep(left_of_second(clock.now()))  # many changes, one look
+        with watching(clock) as watch, hearing(watch, bell):
+            while True:
+                now = clock.now()
+                if attention.is_needed(now):
+                    attention.begin(now)
+                    await to_thread.run_sync(self.tick)
+                rung = await bell.wait(watch.until(attention.moment(clock.now())))
+                if rung and not attention.is_due(now := clock.now()):
+                    await anyio.sleep(left_of_second(now))  # many changes, one look
 
     def on_folder(self, folder: Path) -> bool:
         """A hint that something in a folder has changed; whether it is that of the schedules."""

@@ -2,43 +2,92 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 from anyio import to_thread
+
+from team_runtime.crossing import Bell
 
 LOOK_SECONDS: Final = 30.0
 """Between two looks; a file event that was lost costs at most this."""
 BLIND_SECONDS: Final = 5.0
 """The same where the system gives no file events."""
+QUIET_SECONDS: Final = 300.0
+"""The same while no event can have been lost: each folder is known to be watched, and there was no
+event that others could have been lost behind."""
 
 
-async def look_again(
-    folders: Callable[[], Iterable[Path]], on_change: Callable[[Path], None], told: bool
-) -> None:
-    """Call `on_change` with each folder in which something was added, removed or renamed, for ever.
+class Watching(Protocol):
+    """What the look has to know of the file events."""
 
-    `told` says whether the system gives file events at all: without them an edit in place would
-    never be noticed, so every folder counts as changed at every look.
-    """
-    known = await to_thread.run_sync(_times, folders)
-    while True:
-        await anyio.sleep(LOOK_SECONDS if told else BLIND_SECONDS)
-        found = await to_thread.run_sync(_times, folders)
-        for folder, time in found.items():
-            if not told or known.get(folder) != time:
-                on_change(folder)
-        known = found
+    @property
+    def active(self) -> bool:
+        """Whether there are any."""
+        ...
+
+    def covers(self, folders: Iterable[Path]) -> bool:
+        """Whether every change in these folders is sure to be told."""
+        ...
 
 
-def _times(folders: Callable[[], Iterable[Path]]) -> Mapping[Path, int]:
-    """When each folder was changed last, in nanoseconds; those that are gone are left out."""
-    times = {}
-    for folder in folders():
+@dataclass
+class Floor:
+    """Finds what file events did not tell."""
+
+    folders: Callable[[], Iterable[Path]]
+    on_change: Callable[[Path], None]
+    """Called with each folder in which something was added, removed, renamed or edited. Without
+    file events it is called with every folder at every look."""
+    _bell: Bell | None = field(default=None, init=False)
+
+    def hear(self) -> None:
+        """A file event came, from any thread: behind it others may have been lost."""
+        if self._bell is not None:
+            self._bell.ring()
+
+    async def run(self, watching: Watching) -> None:
+        """Look again and again, until cancelled."""
+        self._bell = Bell()
+        known: Mapping[Path, int] = {}
+        is_first = True
+        while True:
+            folders = await to_thread.run_sync(lambda: list(self.folders()))
+            found = await to_thread.run_sync(_states, folders)
+            for folder, state in found.items():
+                if not is_first and (not watching.active or known.get(folder) != state):
+                    self.on_change(folder)
+            known, is_first = found, False
+            await self._pause(self._bell, watching, folders)
+
+    async def _pause(self, bell: Bell, watching: Watching, folders: list[Path]) -> None:
+        is_sure = await to_thread.run_sync(watching.covers, folders)
+        if is_sure and not await bell.wait(QUIET_SECONDS):
+            return
+        await anyio.sleep(LOOK_SECONDS if watching.active else BLIND_SECONDS)
+
+
+def _states(folders: Iterable[Path]) -> Mapping[Path, int]:
+    """A number for each folder that changes with it and with what is in it; those that are gone
+    are left out."""
+    states = {}
+    for folder in folders:
         try:
-            times[folder] = folder.stat().st_mtime_ns
+            with os.scandir(folder) as entries:
+                seen = frozenset(_identity(entry) for entry in entries)
+            states[folder] = hash((folder.stat().st_mtime_ns, seen))
         except OSError:
             continue
-    return times
+    return states
+
+
+def _identity(entry: os.DirEntry[str]) -> tuple[object, ...]:
+    try:
+        state = entry.stat(follow_symlinks=False)
+    except OSError:  # gone by now
+        return (entry.name,)
+    return entry.name, state.st_ino, state.st_size, state.st_mtime_ns

@@ -29,8 +29,8 @@ from team_runtime.process.base import Command
 from team_runtime.process.program import Program
 from team_runtime.store.spool import Spool, kept_in
 
-POLL_SECONDS: Final = 60.0
-"""The floor under hints that another process has asked for something."""
+POLL_SECONDS: Final = 3600.0
+"""The last resort under hints that another process has asked for something."""
 _ENDED: Final = ("stopped", "failed")
 END_SECONDS: Final = 30.0
 """How long an agent waits for jobs that it has ended."""

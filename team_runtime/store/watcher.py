@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from team_runtime.store.coverage import is_covered
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
@@ -23,7 +25,15 @@ class Watch:
 
     @property
     def active(self) -> bool:
-        return self._observer is not None
+        """Whether events come, also of folders that were there from the beginning."""
+        observer = self._observer
+        if observer is None or not observer.is_alive():
+            return False
+        return all(emitter.is_alive() for emitter in tuple(observer.emitters))
+
+    def covers(self, folders: Iterable[Path]) -> bool:
+        """Whether every change in these folders is sure to be told, as far as the system says."""
+        return self.active and is_covered(folders)
 
     def close(self) -> None:
         """End the watch and wait for its thread."""
@@ -34,9 +44,13 @@ class Watch:
 
 
 def watch(
-    paths: Sequence[Path], on_change: Callable[[Path], None], later: Path | None = None
+    paths: Sequence[Path],
+    on_change: Callable[[Path], None],
+    later: Path | None = None,
+    on_folders: Callable[[], None] | None = None,
 ) -> Watch:
-    """Call `on_change` with each path that changes in or under `paths`, on the watch's thread.
+    """Call `on_change` with each path that changes in or under `paths`, on the watch's thread, and
+    `on_folders` when one of these folders, or one in them, is made, moved or removed.
 
     The folder `later` may be missing: it is watched from when it appears, and what is in it by
     then counts as changed.
@@ -50,14 +64,25 @@ def watch(
         events.FileMovedEvent,
         events.FileDeletedEvent,
     ]
-    appearances: list[type[FileSystemEvent]] = [events.DirCreatedEvent, events.DirMovedEvent]
+    moves: list[type[FileSystemEvent]] = [
+        events.DirCreatedEvent,
+        events.DirMovedEvent,
+        events.DirDeletedEvent,
+    ]
+    told = changes if on_folders is None else changes + moves
+    above = set[Path]() if on_folders is None else {path.parent for path in paths}
+    if later is not None and (on_folders is not None or not later.is_dir()):
+        above.add(later.parent)
 
     class Handler(events.FileSystemEventHandler):
         def on_any_event(self, event: FileSystemEvent) -> None:
             path = Path(os.fsdecode(event.dest_path or event.src_path))
             if not event.is_directory:
                 on_change(path)
-            elif path == later and observer is not None:
+                return
+            if on_folders is not None:
+                on_folders()
+            if path == later and observer is not None:
                 with suppress(OSError):  # gone again, or no watch left
                     begin(observer, path)
                     for found in path.iterdir():
@@ -66,7 +91,7 @@ def watch(
     handler = Handler()
 
     def begin(observer: BaseObserver, folder: Path) -> None:
-        observer.schedule(handler, str(folder), recursive=True, event_filter=changes)
+        observer.schedule(handler, str(folder), recursive=True, event_filter=told)
 
     # It says so of every folder that is made together with one below it, and nothing is lost.
     warnings.filterwarnings("ignore", r"Callback with id '\d+' already exists", RuntimeWarning)
@@ -78,8 +103,8 @@ def watch(
         observer = Observer()
         for path in paths:
             begin(observer, path)
-        if later is not None and not later.is_dir():
-            observer.schedule(handler, str(later.parent), event_filter=appearances)
+        for path in above:
+            observer.schedule(handler, str(path), event_filter=moves)
         observer.start()
         if later is not None and later.is_dir():
             begin(observer, later)

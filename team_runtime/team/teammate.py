@@ -17,8 +17,10 @@ from team_runtime.team.settle import REMINDERS
 from team_runtime.team.standstill import Standstill
 from team_runtime.team.team import Team
 
-POLL_SECONDS: Final = 300.0
-"""The floor under the wake-up hints, from events, file events and folders."""
+POLL_SECONDS: Final = 3600.0
+"""The last resort under the wake-up hints, from events, file events and folders."""
+RETRY_SECONDS: Final = 300.0
+"""After a task could not be started: what was in the way may be gone, and nobody tells."""
 
 
 @dataclass
@@ -28,6 +30,7 @@ class Teammate:
     team: Team
     member: Member
     agent: Agent
+    _patience: float = POLL_SECONDS
 
     def run(self) -> None:
         """Until asked to stop, or the model cannot be had. Ends with one final state, with an
@@ -81,7 +84,7 @@ class Teammate:
             if self._has_work():
                 return True
             self.team.change(self._name, busy=False)
-            self.member.crossing.wait(self.member.bell.wait, POLL_SECONDS)
+            self.member.crossing.wait(self.member.bell.wait, self._patience)
 
     def _has_work(self) -> bool:
         """Mail first, then the own unfinished task, then at most one new one."""
@@ -125,11 +128,13 @@ class Teammate:
 
     def _claims(self) -> bool:
         parts, member = self.team.parts, self.member
+        self._patience = POLL_SECONDS
         try:
             claimed = parts.assignments.claim_next(
                 self._name, self.team.eligible(self._name), member.avoided
             )
         except TeamError as error:
+            self._patience = RETRY_SECONDS
             parts.bus.send(self._name, LEAD, f"A task could not be started: {error}", "error")
             return False
         if claimed is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -17,6 +18,7 @@ from team_runtime.config import Settings
 from team_runtime.daemons.schedule_store import POSTPONEMENTS
 from team_runtime.daemons.schedules import Schedule
 from team_runtime.errors import ModelFailed
+from team_runtime.store import coverage
 from tests.support.api import Seen, team_environment
 from tests.support.clocks import Skew
 from tests.support.scripted_team import (
@@ -60,6 +62,32 @@ def mail_from_a_person(root: Path) -> Callable[[], None]:
         outside(root).bus.send("person", "ann", "hello")
 
     return send
+
+
+def test_an_idle_team_is_sure_to_be_told_so_that_it_need_not_look(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class EveryKind(frozenset[str]):
+        """Whatever the file system of this test's folder is."""
+
+        def __contains__(self, kind: object) -> bool:
+            return True
+
+    monkeypatch.setattr(coverage, "LOCAL", EveryKind())
+    covered: list[int] = []
+    folders = outside(root).told_folders
+
+    def look() -> None:
+        ends = time.monotonic() + 20
+        while not coverage.is_covered(folders()):  # new folders are watched on another thread
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+        covered.append(len(folders()))
+
+    run_team(root, {"lead": with_idle_mates(look), "ann": says("Ready."), "bob": says("Ready.")})
+
+    assert covered == [6], "tasks, schedules, requests and three mailboxes"
+    assert not coverage.is_covered(folders()), "the watch has ended with the run"
 
 
 @pytest.mark.parametrize("what", ["mail", "firing"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -71,3 +72,49 @@ def test_no_file_events_left_is_no_error(
     before = threading.active_count()
     assert not watch([tmp_path], lambda path: None).active
     assert threading.active_count() == before
+
+
+def test_a_folder_is_covered_while_the_kernel_watches_it(tmp_path: Path) -> None:
+    box = tmp_path / "mail" / "box"
+    box.mkdir(parents=True)
+    watching = watch([tmp_path / "mail"], lambda path: None)
+    assert watching.covers([box, tmp_path / "mail", box / "not-there"])
+    assert not watching.covers([tmp_path])
+    watching.close()
+    assert not watching.covers([box])
+
+
+@pytest.mark.parametrize("how", ["replaced", "removed", "removed from above"])
+def test_a_folder_that_is_replaced_is_told_and_is_not_covered_any_more(
+    tmp_path: Path, how: str
+) -> None:
+    mail = tmp_path / "team" / "mail"
+    mail.mkdir(parents=True)
+    told = threading.Event()
+    watching = watch([mail], lambda path: None, on_folders=told.set)
+    if how == "replaced":
+        mail.rename(tmp_path / "old")
+    else:
+        shutil.rmtree(mail if how == "removed" else mail.parent)
+    assert told.wait(20)
+    mail.mkdir(parents=True)
+    assert not watching.covers([mail])
+    watching.close()
+
+
+def test_a_folder_that_is_made_is_told(tmp_path: Path) -> None:
+    told = threading.Event()
+    watching = watch([tmp_path], lambda path: None, on_folders=told.set)
+    (tmp_path / "new").mkdir()
+    assert told.wait(20)
+    watching.close()
+
+
+def test_a_watch_that_has_died_is_not_active(tmp_path: Path) -> None:
+    watching = watch([tmp_path], lambda path: None)
+    assert watching._observer is not None
+    for emitter in watching._observer.emitters:
+        emitter.stop()
+        emitter.join(20)
+    assert not watching.active
+    watching.close()
