@@ -25,10 +25,12 @@ def command(shared: Shared, session: str | None, **given: Any) -> None:
     made on the command line begins a new session for each firing. While a `team run` is going, its
     schedules are left to it, and others wait for its end. Nobody is asked, whatever `approvals` is
     set to: what no rule allows is refused and recorded. The options hold
-    for every run that is begun here; --timeout and --max-turns for each.
+    for every run that is begun here; --timeout and --max-turns for each. It does not start when no
+    run could: no key, a provider that there is not, a rule that can match nothing.
     """
     only_a_person("start a daemon")
     from team_runtime.app.headless import Headless, Serving
+    from team_runtime.app.preflight import check_models, check_settings
     from team_runtime.config import Settings, load
 
     if given["approvals"] == "wait":
@@ -41,10 +43,12 @@ def command(shared: Shared, session: str | None, **given: Any) -> None:
         kept = {"model": record.get("model"), "name": record.get("team")}
         return load(shared.root, os.environ, kept | {k: v for k, v in given.items() if v})
 
-    settings({})
+    check_settings(workspace, settings({}))
     root = workspace.repository.root
 
     def begun() -> None:
+        records = [{}] if given["model"] else [{}, *workspace.sessions.list()]
+        check_models((settings(record).model for record in records), os.environ)
         shared.say(f"team: waiting for schedules in {root} (pid {os.getpid()})")
 
     def tell(record: Mapping[str, Any]) -> None:

@@ -28,6 +28,7 @@ from team_runtime.daemons.schedules import (
     ACKNOWLEDGED,
     DELIVERED,
     FAILED,
+    LONGEST_PROMPT,
     MISFIRES,
     SKIPPED,
     Firing,
@@ -294,6 +295,12 @@ class ScheduleStore:
     def _check(self, schedule: Schedule) -> None:
         if not schedule.prompt.strip():
             raise InputError("the prompt of a schedule is blank; nothing was scheduled")
+        if len(schedule.prompt) > LONGEST_PROMPT:
+            raise InputError(
+                f"the prompt of a schedule has {len(schedule.prompt)} characters, and at most "
+                f"{LONGEST_PROMPT} are given to an agent each time; put the rest in a file that it "
+                "names. Nothing was scheduled"
+            )
         if schedule.misfire not in MISFIRES:
             raise InputError(f"misfire is {schedule.misfire!r}; use one of {', '.join(MISFIRES)}")
         if next_slot(schedule, Firings()) is None:

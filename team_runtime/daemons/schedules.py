@@ -24,6 +24,8 @@ CATCH_UP: Final = 24
 HISTORY: Final = 100
 """How many firings of a schedule are remembered; those that are not over always are."""
 LONGEST_JITTER: Final = 3600
+LONGEST_PROMPT: Final = 20_000
+"""Characters; each firing adds them to a conversation."""
 _LOOK_BACK: Final = 1000
 _FIRST_PAUSE: Final = timedelta(minutes=1)
 _LONGEST_PAUSE: Final = timedelta(hours=1)

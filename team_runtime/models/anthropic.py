@@ -91,6 +91,11 @@ class AnthropicModel:
         attempt = partial(self._attempt, client, request.model, encode(request))
         return await with_retry(attempt, self._patience, limiter, on_retry)
 
+    async def check(self) -> None:
+        """Raises `ModelRejected` when nothing can be asked, as without a key. Asks nothing."""
+        await self._connected()
+        await self.close()
+
     async def close(self) -> None:
         """Give back connections."""
         if self._client is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from team_runtime.daemons.schedules import LONGEST_PROMPT
 from tests.support.cli import team_here
 from tests.support.scripted_team import outside
 
@@ -59,6 +60,7 @@ def test_the_options_are_kept(tmp_path: Path) -> None:
         (["at 2001-01-01T00:00", "x"], "has passed"),
         (["@daily", "x", "--tz", "Mars/Olympus"], "no time zone"),
         (["@daily", " "], "the prompt is empty"),
+        (["@daily", "é" * (LONGEST_PROMPT + 1)], f"at most {LONGEST_PROMPT}"),
         (["@daily", "x", "--to", "anna"], "name one with --session"),
         (["@daily", "x", "--session", "nope"], "no session id"),
         (["@daily", "x", "--expires", "noon"], "no ISO time"),

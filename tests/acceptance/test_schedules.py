@@ -169,6 +169,7 @@ def test_what_cannot_be_scheduled_is_an_error_result(root: Path) -> None:
         ({"tz": "Mars/Olympus"}, "there is no time zone"),
         ({"expires": "noon"}, "is no ISO time"),
         ({"misfire": "maybe"}, "misfire"),
+        ({"prompt": "x" * 20_001}, "has 20001 characters, and at most 20000"),
         ({"unknown": 1}, "unknown"),
     ]
 

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from team_runtime.app.headless import Headless, Serving
+from team_runtime.app.preflight import check_models
 from team_runtime.clock import SystemClock
 from team_runtime.config import Settings
 from team_runtime.daemons.schedules import Schedule
-from team_runtime.errors import DaemonRunning
+from team_runtime.errors import DaemonRunning, InputError
 from team_runtime.store.presence import hold_daemon, hold_team
 from tests.support.api import Seen, team_environment
 from tests.support.cli import team_here
@@ -225,6 +226,37 @@ def test_a_daemon_that_is_to_wait_for_a_person_is_refused(root: Path) -> None:
     refused = team_here(root, "daemon", "--approvals", "wait")
     assert refused.code == 2
     assert "a daemon asks nobody" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ([], "there is no API key; set ANTHROPIC_API_KEY"),
+        (["--model", "claude-x"], "claude-x cannot be asked: there is no API key"),
+        (["--model", "acme:x"], "unknown model provider 'acme'"),
+        (["--model", "scripted:nowhere.yaml"], "nowhere.yaml"),
+        (["--model", "scripted:"], "names no model"),
+        (["--allow", "Nothing(x)"], "Nothing"),
+    ],
+)
+def test_a_daemon_that_could_run_nothing_does_not_start(
+    root: Path, options: list[str], problem: str
+) -> None:
+    outside(root).sessions.create({"model": "scripted:gone.yaml"})
+    refused = team_here(root, "daemon", *options)
+    assert (refused.code, refused.out) == (2, "")
+    assert problem in refused.err
+    assert "waiting for schedules" not in refused.err
+
+
+def test_one_model_that_can_be_asked_is_enough_to_serve(root: Path) -> None:
+    """A session brings its own, and a command-line schedule the one of the settings."""
+    playbook = root.parent / "playbook.py"
+    playbook.write_text(PLAYBOOK)
+    check_models(["claude-x", f"scripted:{playbook}"], {})
+    check_models(["acme:x", "claude-x"], {"ANTHROPIC_API_KEY": "k"})
+    with pytest.raises(InputError, match="acme"):
+        check_models(["acme:x", "claude-x"], {})
 
 
 def test_a_second_daemon_is_refused_by_name(root: Path) -> None:
