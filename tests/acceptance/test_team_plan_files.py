@@ -22,7 +22,7 @@ from tests.support.scripted_team import (
 
 
 def lead(seen: Seen) -> Iterator[Any]:
-    """Approves every plan that it is asked about, and lands nothing."""
+    """Approves every plan that it is asked about once its author waits, and lands nothing."""
     yield bound_task()
     yield [spawn("anna", task_id="task_1", require_plan=True)]
     decided: set[str] = set()
@@ -30,6 +30,7 @@ def lead(seen: Seen) -> Iterator[Any]:
         plan = seen.message(type="plan_request")
         if plan is not None and plan["request_id"] not in decided:
             decided.add(plan["request_id"])
+            yield until("agent_state", "anna", len(decided), state="waiting for approval")
             yield [call("review_plan", request_id=plan["request_id"], approve=True)]
         else:
             yield "I wait."

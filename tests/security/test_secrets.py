@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final
 
 import pytest
@@ -21,10 +22,10 @@ from tests.support.kills import PROJECT
 from tests.support.scripted_team import make_repository
 
 CANARIES: Final = {
-    "ANTHROPIC_API_KEY": "sk-ant-canary-4f1c9e",
-    "ANTHROPIC_AUTH_TOKEN": "bearer-canary-83ab20",
-    "AWS_SECRET_ACCESS_KEY": "aws/canary+77d0c1",
-    "MADE_UP": "made-up-canary-19b7fe",
+    "ANTHROPIC_API_KEY": "sk-ant-canary-",
+    "ANTHROPIC_AUTH_TOKEN": "bearer-canary-",
+    "AWS_SECRET_ACCESS_KEY": "aws/canary+",
+    "MADE_UP": "made-up-canary-",
 }
 LOOK: Final = """
 { env; cat /proc/*/environ; cat /proc/$PPID/environ; cat /proc/self/environ; ps eww -A; set
@@ -46,8 +47,16 @@ main()
 """
 
 
-def lead(seen: Seen) -> Iterator[Any]:
-    yield error("overloaded_error", f"{CANARIES['ANTHROPIC_API_KEY']} has to wait")
+@pytest.fixture
+def canaries() -> dict[str, str]:
+    """Of this test alone: who looks at all processes sees those of the tests beside it too, and a
+    runtime that has just been started has not hidden anything yet."""
+    number = token_hex(6)
+    return {name: begins + number for name, begins in CANARIES.items()}
+
+
+def lead(seen: Seen, key: str) -> Iterator[Any]:
+    yield error("overloaded_error", f"{key} has to wait")
     check = "sh look.sh > checked.txt"
     yield [tool("create_task", {"subject": "Look", "check": check})]
     yield [tool("create_worktree", {"name": "look", "task_id": "task_1"})]
@@ -69,11 +78,11 @@ def anna(seen: Seen) -> Iterator[Any]:
     yield "I have looked."
 
 
-def hostile(folder: Path) -> Path:
+def hostile(folder: Path, canaries: Mapping[str, str]) -> Path:
     """A repository with a program that looks, and with keys that somebody committed."""
     root = make_repository(folder / "repository")
     (root / "look.sh").write_text(LOOK)
-    known = [value for name, value in CANARIES.items() if name != "MADE_UP"]
+    known = [value for name, value in canaries.items() if name != "MADE_UP"]
     (root / "found.txt").write_text("\n".join(known))
     subprocess.run(["git", "add", "--all"], cwd=root, check=True)
     identity = ["-c", "user.name=t", "-c", "user.email=t@localhost"]
@@ -81,7 +90,9 @@ def hostile(folder: Path) -> Path:
     return root
 
 
-def run(root: Path, layer: str, url: str) -> subprocess.CompletedProcess[str]:
+def run(
+    root: Path, layer: str, url: str, canaries: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     """A run with canaries, whose user has a hook that looks too."""
     home = root.parent / "home"
     (home / "config").mkdir(parents=True, exist_ok=True)
@@ -95,7 +106,7 @@ def run(root: Path, layer: str, url: str) -> subprocess.CompletedProcess[str]:
         cwd=root,
         env={
             **team_environment(home, url),
-            **CANARIES,
+            **canaries,
             "PYTHONPATH": str(PROJECT),
             "TMPDIR": str(root.parent / "tmp"),
         },
@@ -107,7 +118,7 @@ def run(root: Path, layer: str, url: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def assert_nowhere(folder: Path, *shown: str) -> None:
+def assert_nowhere(canaries: Mapping[str, str], folder: Path, *shown: str) -> None:
     """No canary in what was shown, nor in any file but the one that had them all along."""
     files = [p for p in folder.rglob("*") if p.is_file() and p.name != "found.txt"]
     places = {str(path): path.read_bytes() for path in files}
@@ -115,7 +126,7 @@ def assert_nowhere(folder: Path, *shown: str) -> None:
     leaks = [
         (place, name)
         for place, data in places.items()
-        for name, canary in CANARIES.items()
+        for name, canary in canaries.items()
         if canary.encode() in data
     ]
     assert leaks == []
@@ -129,28 +140,31 @@ def assert_nowhere(folder: Path, *shown: str) -> None:
         pytest.param("bubblewrap", marks=pytest.mark.slow),
     ],
 )
-def test_keys_are_found_nowhere(tmp_path: Path, layer: str) -> None:
+def test_keys_are_found_nowhere(tmp_path: Path, layer: str, canaries: dict[str, str]) -> None:
     if layer != "none":
         {"landlock": landlock, "bubblewrap": bubblewrap}[layer]()
-    root = hostile(tmp_path)
-    with FakeMessages(TeamScript({"lead": lead, "anna": anna})) as api:
-        done = run(root, layer, api.url)
+    root = hostile(tmp_path, canaries)
+    key = canaries["ANTHROPIC_API_KEY"]
+    with FakeMessages(TeamScript({"lead": lambda seen: lead(seen, key), "anna": anna})) as api:
+        done = run(root, layer, api.url, canaries)
         assert done.returncode == 0, done.stdout + done.stderr
         assert api.problems() == []
         asked = json.dumps([record["body"] for record in api.log])
     assert layer in done.stdout
-    assert_nowhere(tmp_path, done.stdout, done.stderr, asked)
+    assert_nowhere(canaries, tmp_path, done.stdout, done.stderr, asked)
 
 
 @pytest.mark.slow
-def test_an_error_that_echoes_the_key_is_shown_without_it(tmp_path: Path) -> None:
-    root = hostile(tmp_path)
-    keys = [value for name, value in CANARIES.items() if name.startswith("ANTHROPIC")]
+def test_an_error_that_echoes_the_key_is_shown_without_it(
+    tmp_path: Path, canaries: dict[str, str]
+) -> None:
+    root = hostile(tmp_path, canaries)
+    keys = [value for name, value in canaries.items() if name.startswith("ANTHROPIC")]
     said = error("authentication_error", f"no: {' '.join(keys)}")
     with FakeMessages([said] * 3) as api:
-        done = run(root, "none", api.url)
+        done = run(root, "none", api.url, canaries)
     assert done.returncode == 2
-    assert_nowhere(tmp_path, done.stdout, done.stderr)
+    assert_nowhere(canaries, tmp_path, done.stdout, done.stderr)
 
 
 def test_the_environment_is_wiped_where_the_system_shows_it() -> None:
