@@ -7,8 +7,16 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 NO_SKIP = "TEAM_TESTS_NO_SKIP"
+
+# The same cases in every run, so that a failure is of the change and can be seen again, and no
+# limit on the time of one case, which says only how busy the machine is.
+# `--hypothesis-profile searching` looks for new cases.
+settings.register_profile("searching", deadline=None)
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.load_profile("steady")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -186,9 +186,7 @@ class ManyBoardHistories(BoardHistory):
     """The same, in large numbers."""
 
 
-BoardHistory.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
-ManyBoardHistories.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=50, deadline=None
-)
+BoardHistory.TestCase.settings = settings(max_examples=30, stateful_step_count=20)
+ManyBoardHistories.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
 TestBoardHistory = BoardHistory.TestCase
 TestManyBoardHistories = pytest.mark.fault(ManyBoardHistories.TestCase)

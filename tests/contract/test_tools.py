@@ -193,7 +193,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 EVERY_TOOL = pytest.mark.parametrize("tool", sorted(TOOL_NAMES))
 IN_ANY_STATE = settings(
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 

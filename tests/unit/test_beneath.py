@@ -508,7 +508,7 @@ PATH = st.lists(PART, min_size=1, max_size=6).map("/".join)
 
 
 @given(PATH, st.lists(PATH, min_size=2, max_size=2))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_path_and_no_link_leads_out(
     tmp_path_factory: pytest.TempPathFactory, path: str, targets: list[str]
 ) -> None:

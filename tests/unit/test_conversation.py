@@ -95,7 +95,7 @@ def apply(conversation: Conversation, number: int, kind: str, content: list[Bloc
 
 
 @given(entries)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_each_request_begins_with_the_whole_of_the_one_before(
     steps: list[tuple[str, list[Block]]],
 ) -> None:
@@ -112,7 +112,7 @@ def test_each_request_begins_with_the_whole_of_the_one_before(
 
 
 @given(entries)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_read_again_after_every_step_it_makes_the_same_requests(
     steps: list[tuple[str, list[Block]]],
 ) -> None:

@@ -350,9 +350,7 @@ PATHS = ["a.txt", "b.txt", "sub/c.txt", "fresh.txt", "sub/fresh.txt", "x.log"]
     mine=st.dictionaries(st.sampled_from(PATHS), st.sampled_from(["2", None])),
     staged=st.booleans(),
 )
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_landing_touches_uncommitted_work(
     tmp_path_factory: pytest.TempPathFactory,
     theirs: dict[str, str | None],

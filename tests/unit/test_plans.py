@@ -237,9 +237,7 @@ def test_a_broken_plan_is_set_aside_and_blocks_no_other(
     assert plans.submit("carol", "task_3", 1, "s-1", "three")[0].id == "plan_3"
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(st.sampled_from(["submit", "demand", "approve", "reject", "late"]), max_size=12)
 )

@@ -23,7 +23,7 @@ FOLDERS = ["a", "a/b", "a/b/c", "a/b/d", "e", "e/f"]
 
 
 @given(st.lists(st.tuples(st.sampled_from(FOLDERS), st.sampled_from(Access)), max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_deepest_path_decides_and_the_strictest_where_one_is_named_twice(
     named: list[tuple[str, Access]],
 ) -> None:

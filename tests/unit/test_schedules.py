@@ -143,7 +143,7 @@ def test_twelve_jumps_of_the_clock_fire_nothing_twice(policy: str) -> None:
     st.sampled_from(MISFIRES),
     st.lists(st.integers(-90_000, 200_000), min_size=1, max_size=30),
 )
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 def test_whatever_the_clock_does_each_slot_is_decided_about_once(
     when: str, policy: str, steps: list[int]
 ) -> None:

@@ -107,7 +107,7 @@ ANY_TEXT = st.text(
 
 
 @given(ANY_TEXT)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_no_text_makes_it_fail(text: str) -> None:
     found = shell.commands(text)
     assert found is None or all(argv for argv in found)
@@ -169,7 +169,7 @@ TEXTS = st.lists(PIECES, min_size=1, max_size=8).map("".join) | st.lists(
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="compares with bash")
 @given(TEXTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_bash_runs_what_was_found_and_nothing_else(text: str) -> None:
     """Every unknown command tells its words to a file; all of them must have been foreseen."""
     found = shell.commands(text)

@@ -156,7 +156,7 @@ HOURS = st.sampled_from(["*", "*/1", "*/2", "*/3", "*/5", *map(str, range(6))])
 
 
 @given(st.sampled_from(sorted(CHANGES)), st.integers(0, 1), st.integers(0, 59), HOURS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_slots_agree_with_a_walk_through_all_minutes(
     zone: str, which: int, minute: int, hour: str
 ) -> None:
@@ -176,7 +176,7 @@ def test_slots_agree_with_a_walk_through_all_minutes(
         ["*/7 * * * *", "0 */5 * * *", "30 0,1,2,23 * * *", "0 0 1,15 * *", "5 4 * * 0"]
     ),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_walking_on_and_looking_back_find_the_same_slots_in_order(
     zone: str, start: datetime, text: str
 ) -> None:
