@@ -22,6 +22,7 @@ SECRET: Final = "[secret]"
 _UNSEEN: Final = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"}
 """Categories of characters that do not show, or show as a blank that is none."""
 _BLANKS: Final = re.compile(r"(?<=[^ \t\n])[ \t]{20,}")
+_EMPTY: Final = re.compile(r"\n((?:[ \t]*\n){5,})")
 
 
 def scrub(text: str) -> str:
@@ -56,9 +57,20 @@ def for_terminal(text: str) -> str:
 
 def escaped(text: str) -> str:
     """`text` for a person who decides about it: whatever would not show, or could hide the rest,
-    is named, as `<U+202E>` or `<200 blanks>`. Lines and tabs stay."""
+    is named, as `<U+202E>`, `<200 blanks>` or `<50 empty lines>`. Other lines and tabs stay."""
     shown = "".join(_named(character) for character in text)
+    shown = _EMPTY.sub(lambda lines: f"\n<{lines[1].count(chr(10))} empty lines>\n", shown)
     return _BLANKS.sub(lambda blanks: f" <{len(blanks[0])} blanks> ", shown)
+
+
+def escaped_line(text: str) -> str:
+    """The same on one line."""
+    return escaped(text).replace("\n", "<U+000A>")
+
+
+def cells(character: str) -> int:
+    """How wide a terminal shows a character, at the most."""
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def _named(character: str) -> str:

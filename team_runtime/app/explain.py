@@ -12,7 +12,7 @@ from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
 from team_runtime.errors import InputError
 from team_runtime.guard.base import Decision, Verdict, strictest
-from team_runtime.guard.claude_names import claude_name, from_claude
+from team_runtime.guard.claude_names import from_claude, names_of
 from team_runtime.loop.dispatch import questions_about
 from team_runtime.tools.base import Place, ToolFailure
 
@@ -22,7 +22,7 @@ def explain(
 ) -> Decision:
     """The decision about a call of the lead in the main checkout. `tool` may be Claude Code's name
     for it. Raises `InputError` for an unknown tool or an input that is no JSON object."""
-    name = next((ours for ours in EFFECTS if tool in (ours, claude_name(ours))), None)
+    name = next((ours for ours in EFFECTS if tool in names_of(ours)), None)
     if name is None:
         raise InputError(f"there is no tool {tool!r}; tools are {', '.join(sorted(EFFECTS))}")
     try:

@@ -11,7 +11,7 @@ from team_runtime.approvals.model import WAITING, Approval, approval_record
 from team_runtime.cli.common import Shared, only_a_person, shared_options
 from team_runtime.errors import InputError
 from team_runtime.plans.model import Plan
-from team_runtime.text import escaped, one_line
+from team_runtime.text import escaped_line, one_line
 
 if TYPE_CHECKING:
     from team_runtime.guard.trust import Surface
@@ -67,7 +67,7 @@ def allow(shared: Shared, approval_id: str, always: bool) -> None:
     only_a_person("answer a question of an agent")
     _refuse_plan(shared, approval_id)
     done, rules = answer(shared.workspace, approval_id, always)
-    kept = [f"The rule {escaped(rule)} was kept for this workspace." for rule in rules]
+    kept = [f"The rule {escaped_line(rule)} was kept for this workspace." for rule in rules]
     shared.answer(approval_record(done), [_sentence(done), *kept])
 
 

@@ -10,7 +10,7 @@ import click
 from team_runtime.cli.common import Shared, only_a_person, shared_options
 from team_runtime.cli.options import setting_options
 from team_runtime.errors import InputError
-from team_runtime.text import escaped, for_terminal
+from team_runtime.text import escaped_line, for_terminal
 
 
 @click.group("permissions")
@@ -63,4 +63,6 @@ def always(shared: Shared, forget: str | None) -> None:
         if not kept.forget(shared.root, forget):
             raise InputError(f"{forget!r} is none of the rules kept here; nothing was changed")
     rules = kept.of(shared.root)
-    shared.answer(list(rules), [escaped(rule) for rule in rules] or ["No rules are kept here."])
+    shared.answer(
+        list(rules), [escaped_line(rule) for rule in rules] or ["No rules are kept here."]
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import json
+import shutil
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +14,7 @@ from team_runtime.app.answering import rules_for_always
 from team_runtime.approvals.model import WAITING, Approval, Subject
 from team_runtime.errors import RefusedError
 from team_runtime.store.beneath import Beneath, OutsideRoot
-from team_runtime.text import decode, escaped, one_line
+from team_runtime.text import cells, decode, escaped, escaped_line, one_line
 
 _BAR: Final = "  │ "
 """Before each line that is not ours, so that none can be taken for one."""
@@ -20,8 +22,11 @@ _MORE: Final = "  ┆ "
 """The same, where a long line goes on."""
 _LARGEST_DIFF: Final = 200_000
 """Characters of both versions of a file; larger ones are not compared."""
-_WIDTH: Final = 100
-"""Characters after which a line goes on in the next one, before a terminal would do it."""
+_WIDEST: Final = 100
+"""Where a line goes on in the next one, before a terminal would do it."""
+_NARROWEST: Final = 20
+_LONG: Final = 30
+"""Lines of a call that are more than may be in view."""
 
 
 def heading(approval: Approval) -> str:
@@ -35,17 +40,19 @@ def details(approval: Approval, root: Path) -> list[str]:
     """The whole call, where it would run, and why it asks."""
     cause = approval.cause
     rule = f" ({cause.origin})" if cause.rule else ""
+    call = [shown for line in _call(approval) for shown in _barred(line)]
     return [
-        *(shown for line in _call(approval) for shown in _barred(line)),
-        f"  in {escaped(_place(approval, root))}",
-        f"  because {escaped(cause.reason + rule)}",
+        *call,
+        *([f"  {len(call)} lines: the beginning is above"] if len(call) > _LONG else []),
+        f"  in {escaped_line(_place(approval, root))}",
+        f"  because {escaped_line(cause.reason + rule)}",
     ]
 
 
 def fate(approval: Approval, now: datetime) -> str:
     """How it ended, or until when an answer counts."""
     if approval.status != WAITING:
-        note = f": {escaped(approval.note)}" if approval.note else ""
+        note = f": {escaped_line(approval.note)}" if approval.note else ""
         return f"  {approval.status} by {approval.answered_by} at {approval.answered_at}{note}"
     minutes = max((approval.due - now).total_seconds() / 60, 0)
     return f"  lapses at {approval.deadline}, in {minutes:.0f} minutes: then the answer is no"
@@ -54,7 +61,8 @@ def fate(approval: Approval, now: datetime) -> str:
 def always_line(approval: Approval) -> str:
     """What `always` would mean."""
     try:
-        return f"  always would keep the rule {escaped(', '.join(rules_for_always(approval)))}"
+        rules = escaped_line(", ".join(rules_for_always(approval)))
+        return f"  always would keep the rule {rules}"
     except RefusedError as error:
         return f"  {error.reason}"
 
@@ -75,7 +83,7 @@ def _call(approval: Approval) -> list[str]:
         lines += _marked("", given.pop("command"))
     if approval.subject.paths:
         given.pop("path", None)
-        lines += [escaped(path) for path in approval.subject.paths]
+        lines += [escaped_line(path) for path in approval.subject.paths]
     for key, mark in (("old_text", "- "), ("new_text", "+ ")):
         if isinstance(given.get(key), str):
             lines += _marked(mark, given.pop(key))
@@ -114,5 +122,17 @@ def _marked(mark: str, text: str) -> list[str]:
 
 
 def _barred(line: str) -> list[str]:
-    parts = [line[at : at + _WIDTH] for at in range(0, len(line), _WIDTH)] or [""]
+    """A line as parts that no terminal breaks again: what it broke would stand without a bar."""
+    width = max(min(_WIDEST, shutil.get_terminal_size().columns - len(_BAR)), _NARROWEST)
+    parts = _parts(line.expandtabs(4), width)
     return [(_MORE if number else _BAR) + part for number, part in enumerate(parts)]
+
+
+def _parts(line: str, width: int) -> Iterator[str]:
+    begin = used = 0
+    for at, character in enumerate(line):
+        used += cells(character)
+        if used > width:
+            yield line[begin:at]
+            begin, used = at, cells(character)
+    yield line[begin:]

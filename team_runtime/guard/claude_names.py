@@ -84,11 +84,18 @@ TRANSLATIONS: Final[dict[str, Translation]] = {
     "get_task": Translation("TaskGet", {"task_id": _TASK_ID}),
 }
 
+OTHER_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "spawn_teammate": ("Agent",),
+    "edit_file": ("MultiEdit",),
+    "job_output": ("AgentOutputTool", "TaskOutput"),
+    "kill_job": ("KillBash", "TaskStop"),
+}
+"""Further names that Claude Code has, or had, for what is one tool here."""
 ABSENT: Final = frozenset({
-    "Agent", "AskUserQuestion",
-    "EnterPlanMode", "EnterWorktree", "ExitWorktree", "LS", "LSP", "Monitor",
-    "MultiEdit", "NotebookEdit", "NotebookRead", "Skill", "SlashCommand", "TaskOutput", "TaskStop",
-    "TeamCreate", "TeamDelete", "ToolSearch", "WebFetch", "WebSearch",
+    "AskUserQuestion", "Cd", "EnterPlanMode", "EnterWorktree", "ExitWorktree", "LS", "LSP",
+    "ListMcpResourcesTool", "Monitor", "NotebookEdit", "NotebookRead", "PowerShell",
+    "ReadMcpResourceTool", "ScheduleWakeup", "Skill", "SlashCommand", "TeamCreate", "TeamDelete",
+    "ToolSearch", "WebFetch", "WebSearch", "Workflow",
 })  # fmt: skip
 """Tools of Claude Code that have no counterpart here."""
 
@@ -99,9 +106,14 @@ def claude_name(tool: str) -> str:
     return known.name if known else tool
 
 
+def names_of(tool: str) -> tuple[str, ...]:
+    """Every name by which our tool can be meant: its own, and Claude Code's."""
+    return (tool, claude_name(tool), *OTHER_NAMES.get(tool, ()))
+
+
 def names(tools: frozenset[str]) -> frozenset[str]:
     """Every name by which a matcher can mean one of our tools."""
-    return tools | {claude_name(tool) for tool in tools}
+    return frozenset(name for tool in tools for name in names_of(tool))
 
 
 def to_claude(tool: str, input: Mapping[str, Json], root: Path) -> dict[str, Json]:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from team_runtime.errors import InputError
-from team_runtime.guard.claude_names import ABSENT, claude_name, names
+from team_runtime.guard.claude_names import ABSENT, names, names_of
 from team_runtime.guard.hook_events import HOOK_EVENTS, UNAVAILABLE, HookEvent
 from team_runtime.types import Json
 
@@ -86,10 +86,9 @@ class Matcher:
     def fits(self, subject: str) -> bool:
         """Whether a value fits; a tool fits by our name and by Claude Code's."""
         if self.names is not None:
-            return subject in self.names or claude_name(subject) in self.names
+            return not self.names.isdisjoint(names_of(subject))
         if self.pattern is not None:
-            found = self.pattern.search
-            return bool(found(subject) or found(claude_name(subject)))
+            return any(map(self.pattern.search, names_of(subject)))
         return True
 
 

@@ -7,11 +7,14 @@ count, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from team_runtime.errors import InputError
+from team_runtime.guard.anchors import in_place
+from team_runtime.guard.base import Verdict
 from team_runtime.guard.claude_settings import (
     IN_HOME,
     IN_WORKSPACE,
@@ -27,7 +30,7 @@ from team_runtime.guard.hook_config import (
     parse_hooks,
     python_hooks,
 )
-from team_runtime.guard.rules import is_about_absent
+from team_runtime.guard.rules import is_about_absent, parse
 from team_runtime.guard.trust import HOOK, RULE, Survey, survey
 from team_runtime.types import Json
 
@@ -43,10 +46,15 @@ class Places:
     home: Path
 
     @property
+    def of_claude(self) -> Path:
+        """The user's own file for Claude Code."""
+        return self.home / IN_HOME
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """Every settings file there may be."""
         workspace = (self.root / name for name in IN_WORKSPACE)
-        return (self.user_folder / USER_FILE, self.home / IN_HOME, *workspace)
+        return (self.user_folder / USER_FILE, self.of_claude, *workspace)
 
 
 @dataclass(frozen=True)
@@ -84,42 +92,48 @@ def load(
 
     Raises `InputError`, which names the file and the place, for anything that is not right.
     """
-    of_user, off = _of_user(places, tools, own)
+    user = _read(places)
+    of_user, off = _of_user(places, user, tools, own)
     workspace = in_workspace(places.root)
     found = survey(places.root, workspace)
     trusted = is_trusted(places.root, found)
+    ours, of_ours = _rules_of(places, user, tools)
+    rules, without = _rules_of(places, workspace, tools)
     of_workspace = _of_workspace(workspace, found, tools) if trusted and not off else Parsed()
     notices = [*of_user.left_out, *of_workspace.left_out]
     if off:
         notices.append(f"no hooks are run: {off} says disableAllHooks")
     if not trusted:
         notices.append(_untrusted(found))
-    notices += _without_effect(workspace)
+    notices += [*of_ours, *without]
     hooks = [] if off else [*of_user.hooks, *of_workspace.hooks]
     return Loaded(
         hooks=(*python_hooks(brought, tools), *hooks),
-        allow=_rules(workspace, "allow") if trusted else (),
-        ask=_rules(workspace, "ask") if trusted else (),
-        deny=_rules(workspace, "deny"),
+        allow=(*ours[Verdict.ALLOW], *(rules[Verdict.ALLOW] if trusted else ())),
+        ask=(*ours[Verdict.ASK], *(rules[Verdict.ASK] if trusted else ())),
+        deny=(*ours[Verdict.DENY], *rules[Verdict.DENY]),
         notices=tuple(notices),
     )
 
 
-def _of_user(places: Places, tools: frozenset[str], own: Json) -> tuple[Parsed, Path | None]:
+def _read(places: Places) -> list[ClaudeSettings]:
+    """The user's files that are there."""
+    found = map(read_settings, (places.user_folder / USER_FILE, places.of_claude))
+    return [settings for settings in found if settings is not None]
+
+
+def _of_user(
+    places: Places, files: Sequence[ClaudeSettings], tools: frozenset[str], own: Json
+) -> tuple[Parsed, Path | None]:
     """The user's hooks, and the file that switches all files' hooks off."""
     parsed = Parsed()
     if own:
         _add(parsed, parse_hooks(own, Source(str(places.user_folder / "team.toml"), tools)))
     off = None
-    for path, of_claude in (
-        (places.user_folder / USER_FILE, False),
-        (places.home / IN_HOME, True),
-    ):
-        settings = read_settings(path)
-        if settings is not None:
-            source = Source(str(path), tools, of_claude=of_claude)
-            _add(parsed, parse_hooks(settings.hooks, source))
-            off = off or (path if settings.disables_hooks else None)
+    for settings in files:
+        source = Source(str(settings.path), tools, of_claude=settings.path == places.of_claude)
+        _add(parsed, parse_hooks(settings.hooks, source))
+        off = off or (settings.path if settings.disables_hooks else None)
     return parsed, off
 
 
@@ -139,26 +153,53 @@ def _add(parsed: Parsed, more: Parsed) -> None:
     parsed.left_out += more.left_out
 
 
-def _rules(files: Sequence[ClaudeSettings], key: str) -> tuple[OriginRule, ...]:
-    return tuple(
-        OriginRule(rule, str(settings.path))
-        for settings in files
-        for rule in getattr(settings, key)
-        if not is_about_absent(rule)
-    )
+def _rules_of(
+    places: Places, files: Sequence[ClaudeSettings], tools: frozenset[str]
+) -> tuple[dict[Verdict, tuple[OriginRule, ...]], list[str]]:
+    """The rules of settings files as they count in this workspace, and what to tell of those that
+    change nothing in it."""
+    found: dict[Verdict, tuple[OriginRule, ...]] = dict.fromkeys(Verdict, ())
+    absent, outside, told = [], [], []
+    for rule, verdict in _given(files, places.of_claude):
+        if is_about_absent(rule.text):
+            absent.append(rule.text)
+            continue
+        placed = in_place(rule.text, verdict, places.root, places.home)
+        if not placed:
+            outside.append(rule.text)
+        elif rule.origin == str(places.of_claude) and (fault := _fault(placed, rule, tools)):
+            told.append(f"{fault}; it does not count here")
+        else:
+            found[verdict] += tuple(OriginRule(text, rule.origin) for text in placed)
+    if absent:
+        said = "rules about tools that no agent has here say nothing"
+        told.append(f"{said}: {', '.join(sorted(absent))}")
+    if outside:
+        said = "rules about files outside of the workspace say nothing, because all are refused"
+        told.append(f"{said}: {', '.join(sorted(outside))}")
+    return found, told
 
 
-def _without_effect(files: Sequence[ClaudeSettings]) -> list[str]:
-    """Tells which rules are about tools that no agent has here."""
-    rules = [
-        rule
-        for settings in files
-        for rule in (*settings.allow, *settings.ask, *settings.deny)
-        if is_about_absent(rule)
-    ]
-    if not rules:
-        return []
-    return [f"rules about tools that no agent has here say nothing: {', '.join(sorted(rules))}"]
+def _given(
+    files: Sequence[ClaudeSettings], of_claude: Path
+) -> Iterator[tuple[OriginRule, Verdict]]:
+    """The rules in the files; of the user's file for Claude Code those that narrow."""
+    for settings in files:
+        for verdict in Verdict:
+            if verdict is Verdict.ALLOW and settings.path == of_claude:
+                continue
+            for text in getattr(settings, verdict.value):
+                yield OriginRule(text, str(settings.path)), verdict
+
+
+def _fault(texts: Sequence[str], rule: OriginRule, tools: frozenset[str]) -> str | None:
+    """Why one of the texts is no rule here, or `None`."""
+    try:
+        for text in texts:
+            parse(text, Verdict.DENY, rule.origin, tools)
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _untrusted(found: Survey) -> str:

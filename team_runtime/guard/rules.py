@@ -15,41 +15,23 @@ from typing import Final, TypeAlias
 from team_runtime.errors import InputError
 from team_runtime.guard import shell
 from team_runtime.guard.base import Question, Verdict
+from team_runtime.guard.claude_names import ABSENT, TRANSLATIONS, names_of
 from team_runtime.guard.programs import risks
 from team_runtime.store.beneath import folded
 from team_runtime.store.globbing import matches
 
 NAMES: Final[dict[str, tuple[str, ...]]] = {
-    "Bash": ("bash",),
-    "Read": ("read_file", "glob", "grep"),
-    "Edit": ("edit_file", "write_file"),
-    "Write": ("edit_file", "write_file"),
-    "Glob": ("glob",),
-    "Grep": ("grep",),
-    "Agent": ("spawn_teammate",),
-    "ExitPlanMode": ("submit_plan",),
-    "Task": ("spawn_teammate",),
-    "CronCreate": ("schedule_cron",),
-    "CronDelete": ("cancel_cron",),
-    "CronList": ("list_crons",),
+    **{name: (tool,) for tool in TRANSLATIONS for name in names_of(tool)[1:]},
     "ListAgents": ("list_teammates",),
-    "SendMessage": ("send_message",),
-    "TaskCreate": ("create_task",),
-    "TaskGet": ("get_task",),
-    "TaskList": ("list_tasks",),
+    "Read": ("read_file", "glob", "grep"),
+    **dict.fromkeys(("Edit", "MultiEdit", "Write"), ("edit_file", "write_file")),
     "TaskUpdate": ("claim_task", "complete_task", "update_task"),
-    "TodoWrite": ("todo_write",),
 }
-"""The names that users of Claude Code know, and our tools that each one means."""
-ABSENT: Final = frozenset(
-    (
-        *("AskUserQuestion", "BashOutput", "KillShell"),
-        *("EnterPlanMode", "EnterWorktree", "ExitWorktree", "LS", "LSP"),
-        *("Monitor", "NotebookEdit", "NotebookRead", "ScheduleWakeup", "Skill", "SlashCommand"),
-        *("TaskOutput", "TaskStop", "ToolSearch", "WebFetch", "WebSearch", "Workflow"),
-    )
-)
-"""Tools of Claude Code that no agent has here: a rule about one of them changes nothing."""
+"""The names that users of Claude Code know, and our tools that a rule about each one covers."""
+_TYPED: Final = ("Agent(", "Task(")
+"""How rules begin that are about kinds of agents, of which there is one here."""
+_FIELD: Final = re.compile(r"\w+:[^*/]")
+"""An input and its value, as in `run_in_background:true`."""
 _RULE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\((.*)\))?", re.DOTALL)
 _STAR: Final = "\ua66e"
 """Stands for `*` while a pattern is read as shell text: a letter, so that it can be in a word."""
@@ -151,7 +133,7 @@ def is_about_absent(text: str) -> bool:
     """Whether a rule of a file that was written for Claude Code is about a tool that no agent has
     here, so that leaving it out allows nothing and denies nothing."""
     name = text.strip().partition("(")[0]
-    return name in ABSENT or name.startswith("mcp__")
+    return name in ABSENT or text.strip().startswith(("mcp__", *_TYPED))
 
 
 def parse(text: str, verdict: Verdict, origin: str, tools: frozenset[str]) -> Rule:
@@ -221,6 +203,8 @@ def _command(pattern: str, verdict: Verdict) -> Command:
     if argvs is None or len(argvs) != 1 or runs_others:
         raise ValueError("its pattern is not one plain command")
     words = tuple(word.replace(_STAR, "*") for word in argvs[0])
+    if len(words) == 1 and _FIELD.match(words[0]):
+        raise ValueError("a pattern is about the command, and about no other input")
     start = "\0".join(words).partition("*")[0].rstrip("\0")
     return Command(words, _spanning(words), start)
 

@@ -10,12 +10,16 @@ from typing import Final
 from team_runtime.store.beneath import folded
 
 _FOLDERS: Final = frozenset({
-    ".claude", ".codex", ".cursor", ".devcontainer", ".gemini", ".husky", ".idea", ".vscode",
+    ".agents", ".cargo", ".claude", ".codex", ".continue", ".cursor", ".devcontainer", ".fleet",
+    ".gemini", ".husky", ".idea", ".kiro", ".mvn", ".roo", ".vscode", ".windsurf", ".yarn", ".zed",
 })  # fmt: skip
 _FILES: Final = frozenset({
-    ".bash_login", ".bash_profile", ".bashrc", ".envrc", ".gitconfig", ".gitmodules", ".mcp.json",
-    ".npmrc", ".profile", ".ripgreprc", ".yarnrc", ".yarnrc.yml", ".zlogin", ".zprofile", ".zshenv",
-    ".zshrc",
+    ".bash_aliases", ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".bazelrc",
+    ".claude.json", ".devcontainer.json", ".dir-locals.el", ".envrc", ".exrc", ".gdbinit",
+    ".gitconfig", ".gitmodules", ".inputrc", ".lldbinit", ".lefthook.yml", ".mcp.json",
+    ".mise.toml", ".npmrc", ".nvim.lua", ".nvimrc", ".pnp.cjs", ".pnp.loader.mjs", ".pnpmfile.cjs",
+    ".pre-commit-config.yaml", ".profile", ".ripgreprc", ".vimrc", ".yarnrc", ".yarnrc.yml",
+    ".zlogin", ".zlogout", ".zprofile", ".zshenv", ".zshrc", "lefthook.yml", "mise.toml",
 })  # fmt: skip
 
 

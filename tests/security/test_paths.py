@@ -258,7 +258,8 @@ def test_a_hard_link_does_not_carry_a_write_to_the_other_name(top: Path) -> None
         ".claude/settings.json", ".claude/settings.local.json", ".mcp.json", ".vscode/tasks.json",
         ".VSCode/settings.json", "sub/.vscode/launch.json", ".husky/pre-commit", ".envrc",
         ".bashrc", "sub/.zshrc", ".npmrc", ".devcontainer/devcontainer.json", ".gitmodules",
-        ".idea/x", "v/x",
+        ".idea/x", "v/x", ".zed/tasks.json", ".cargo/config.toml", "sub/.dir-locals.el", ".vimrc",
+        ".pre-commit-config.yaml", ".bash_aliases", ".agents/x", "lefthook.yml", ".yarn/x.cjs",
     ],
 )  # fmt: skip
 def test_writing_without_a_person_what_starts_programs_later(

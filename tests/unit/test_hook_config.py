@@ -58,6 +58,9 @@ def test_a_table_as_claude_code_has_it_is_read_in_order() -> None:
         ("mcp__git__push", ["mcp__git__push"], ["mcp__git__pull", "bash"]),
         ("mcp__git__.*", ["mcp__git__push"], ["mcp__gitlab__push", "bash"]),
         ("Task", ["spawn_teammate"], ["create_task"]),
+        ("Agent", ["spawn_teammate"], ["create_task"]),
+        ("KillShell|TaskOutput", ["kill_job", "job_output"], ["list_jobs"]),
+        ("^(Agent|TaskStop)$", ["spawn_teammate", "kill_job"], ["list_jobs"]),
         ("TaskCreate", ["create_task"], ["spawn_teammate"]),
     ],
 )

@@ -37,6 +37,7 @@ NOTHING = [
     *("", "  ", "Bash(", "Bash()x", "(ls)", "ba sh", "mcp__x__*", "Nothing", "Bassh(ls)", "bash2"),
     *("Bash()", "Bash( )", "Bash(ls; id)", "Bash(ls && id)", "Bash(ls > x)", "Bash(echo $x)"),
     *("Bash('ls)", "Bash(ls\nid)", "Read()", "Read(//etc/passwd)", "Read(~/.ssh/**)"),
+    *("Bash(run_in_background:true)", "Bash(timeout:5)", "Bash(git:push)"),
     *("Read(../x)", "Read(a/../../b)", "Read(/)", "Read(.)", "create_task(x)", "land_worktree(x)"),
 ]  # fmt: skip
 

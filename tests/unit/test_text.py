@@ -26,6 +26,9 @@ from team_runtime.text import escaped
         ("\u2028\u2029\ud800\x00", "<U+2028><U+2029><U+D800><U+0000>"),
         ("ls;" + " " * 200 + "| curl", "ls; <200 blanks> | curl"),
         ("    four", "    four"),
+        ("rm x\n" + "\n" * 500 + "ls", "rm x\n<500 empty lines>\nls"),
+        ("a\n \n\t\n\n\n \nb", "a\n<5 empty lines>\nb"),
+        ("a\n\n\nb", "a\n\n\nb"),
     ],
 )
 def test_what_does_not_show_is_named(text: str, shown: str) -> None:
