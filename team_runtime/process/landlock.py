@@ -7,6 +7,7 @@ one. What it cannot hold at all is in `NOT_COVERED`, and in what people are told
 from __future__ import annotations
 
 import marshal
+import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from typing import Final
 
 from team_runtime.process.base import ATTACHED, Command
 from team_runtime.process.filter import compiled
-from team_runtime.process.sandbox import Access, Confinement, Limits, rewritten
+from team_runtime.process.sandbox import Access, Confinement, Limits, Place, rewritten
 
 OLDEST: Final = 3
 """The first version that guards truncation."""
@@ -70,7 +71,7 @@ class Landlock:
         confined = rewritten(command, argv, env)
         orders = {
             "env": dict(confined.env),  # as it is here: the interpreter adds to its own
-            "rules": [[str(path), rights & self._handled] for path, rights in _rules(policy)],
+            "rules": [(path, rights & self._handled) for path, rights in _rules(policy)],
             "handled": self._handled,
             "scoped": _SIGNALS_AND_ABSTRACT_SOCKETS if self.version >= _SCOPES else 0,
             "limits": _limits(policy.limits),
@@ -110,52 +111,59 @@ def _limits(limits: Limits) -> dict[str, int]:
     return {name: value for name, value in limits.given().items() if name != "nproc"}
 
 
-def _rules(policy: Confinement) -> Iterator[tuple[Path, int]]:
+def _rules(policy: Confinement) -> Iterator[tuple[str, int]]:
     """What is granted: rights hold for everything below a path."""
     hidden, writable = (*policy.hidden, Path("/dev")), (*policy.writable, *_DEVICES)
-    places = replace(policy, hidden=hidden, writable=writable).places()
-    named = {Path(path): place.access for path, place in places.items()}
-    named = {path: access for path, access in named.items() if not _is_pointer(path, named)}
-    yield from _granted(Path("/"), Access.READ, named)
+    named = replace(policy, hidden=hidden, writable=writable).places()
+    named = {path: place for path, place in named.items() if not _is_pointer(path, named)}
+    yield from _granted("/", Place(Access.READ, is_folder=True), named)
 
 
-def _is_pointer(path: Path, named: Mapping[Path, Access]) -> bool:
+def _is_pointer(path: str, named: Mapping[str, Place]) -> bool:
     """Whether it is the `.git` file of a worktree. To leave that out would keep the command from
     making files beside it, and the runtime never asks it where the repository is."""
+    folder, _, name = path.rpartition("/")
+    above = named.get(folder)
     return (
-        named[path] is Access.READ
-        and named.get(path.parent) is Access.WRITE
-        and path.name == ".git"
-        and path.is_file()
+        named[path] == (Access.READ, False)
+        and name == ".git"
+        and above is not None
+        and above.access is Access.WRITE
     )
 
 
-def _granted(
-    path: Path, access: Access, named: Mapping[Path, Access]
-) -> Iterator[tuple[Path, int]]:
-    below = {other: named[other] for other in named if path in other.parents}
-    if access is Access.HIDDEN or all(other <= access for other in below.values()):
+def _granted(path: str, place: Place, named: Mapping[str, Place]) -> Iterator[tuple[str, int]]:
+    inside = f"{path.rstrip('/')}/"
+    below = {other: named[other] for other in named if other.startswith(inside) and other != path}
+    access = place.access
+    if access is Access.HIDDEN or all(other.access <= access for other in below.values()):
         if access is not Access.HIDDEN:
-            yield path, _rights(path, access)
+            yield path, _rights(place)
         for other in below:
-            if not any(higher in below for higher in other.parents):
+            if not any(other.startswith(f"{higher}/") for higher in below):
                 yield from _granted(other, below[other], below)
         return
     yield path, _READ_DIR
-    for child in _entries(path):
-        yield from _granted(child, below.get(child, access), below)
+    for child, is_folder in _entries(path):
+        yield from _granted(child, below.get(child, Place(access, is_folder)), below)
 
 
-def _rights(path: Path, access: Access) -> int:
+def _rights(place: Place) -> int:
     rights = _READ
-    if access is Access.WRITE:
+    if place.access is Access.WRITE:
         rights = (_ALL_BUT_DEVICE_CALLS | _IOCTL_DEVICE) & ~_MAKE_DEVICES
-    return rights if path.is_dir() else rights & _FILE_RIGHTS
+    return rights if place.is_folder else rights & _FILE_RIGHTS
 
 
-def _entries(folder: Path) -> list[Path]:
-    """Links are left out: where they lead is decided there."""
+def _entries(folder: str) -> list[tuple[str, bool]]:
+    """The paths in it, and which are folders. Links are left out: where they lead is decided
+    there."""
     try:
-        return [child for child in folder.iterdir() if not child.is_symlink()]
+        with os.scandir(folder) as entries:
+            return [
+                (entry.path, entry.is_dir(follow_symlinks=False))
+                for entry in entries
+                if not entry.is_symlink()
+            ]
     except OSError:
         return []
