@@ -23,12 +23,22 @@ def grounds(tmp_path: Path) -> Grounds:
     return grounds
 
 
-def sh(grounds: Grounds, script: str, folder: Path, changes: bool = True) -> Completed:
-    """A command in `folder`, with the policy that the runtime makes for it."""
+def confining(grounds: Grounds) -> Confining:
     environ = {"HOME": str(grounds.home), "PATH": PATH}
-    confining = Confining(bubblewrap(), Layout(grounds.main), environ, grounds.git)
-    command = Command(["sh", "-c", script], folder, environ, 30, merge=True)
-    return BlockingRunner().run(confining.confine(command, changes))
+    return Confining(bubblewrap(), Layout(grounds.main), environ, grounds.git)
+
+
+def sh(
+    grounds: Grounds,
+    script: str,
+    folder: Path,
+    changes: bool = True,
+    during: Confining | None = None,
+) -> Completed:
+    """A command in `folder`, with the policy that the runtime makes for it in a run."""
+    policies = during or confining(grounds)
+    command = Command(["sh", "-c", script], folder, policies.environ, 30, merge=True)
+    return BlockingRunner().run(policies.confine(command, changes))
 
 
 def test_a_task_in_a_worktree_changes_that_worktree_alone(grounds: Grounds) -> None:
@@ -94,6 +104,21 @@ def test_no_secret_of_a_home_is_read(grounds: Grounds) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(SECRET)
     ended = sh(grounds, f'grep -r {SECRET} "$HOME" "$HOME"/.ssh ../..; echo', grounds.worktree)
+    assert SECRET.encode() not in ended.stdout
+
+
+def test_a_secret_that_appears_during_a_run_is_hidden_too(grounds: Grounds) -> None:
+    run = confining(grounds)
+    look = f'grep -rs {SECRET} "$HOME" ../../elsewhere; cat "$HOME/.kube/config"; echo looked'
+    assert sh(grounds, look, grounds.worktree, during=run).stdout.endswith(b"looked\n")
+    home, elsewhere = grounds.home, grounds.main / "elsewhere"
+    for place in (home / ".git-credentials", home / ".config" / "gh" / "hosts.yml",
+                  home / ".cargo" / "credentials", elsewhere / "config"):  # fmt: skip
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(SECRET)
+    (home / ".kube").symlink_to(elsewhere)
+    ended = sh(grounds, look, grounds.worktree, during=run)
+    assert ended.stdout.endswith(b"looked\n")
     assert SECRET.encode() not in ended.stdout
 
 

@@ -24,7 +24,7 @@ from team_runtime.process.run import BlockingRunner
 from team_runtime.process.sandbox import Confinement, Limits, Sandbox
 from tests.contract.test_runner import ThroughPortal
 from tests.security.sandbox_contract import SandboxContract
-from tests.support.confined import PATH, Cell, Grounds, bubblewrap, make_grounds
+from tests.support.confined import PATH, SECRET, Cell, Grounds, bubblewrap, make_grounds
 
 NOBODY = 65534
 BECOME_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--")
@@ -164,6 +164,19 @@ print("connected")
 
     def test_hidden_folders_cannot_be_filled(self, cell: Cell) -> None:
         cell.refuses("echo x > $HOME/.ssh/y")
+
+    def test_work_goes_on_below_what_every_sandbox_has_of_its_own(self, cell: Cell) -> None:
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            own = Path(folder)
+            (own / "secrets").mkdir()
+            (own / "secrets" / "key").write_text(SECRET)
+            ended = cell.sh(
+                f"echo x > {own}/file; ls -A {own}/secrets; ls -A /dev/shm",
+                writable=(own,),
+                hidden=(own / "secrets",),
+            )
+            assert ended.stdout.decode() == f"{own.name}\n"
+            assert (own / "file").read_text() == "x\n"
 
     def test_where_it_cannot_forbid_namespaces_the_filter_does(
         self, sandbox: Bubblewrap, grounds: Grounds
