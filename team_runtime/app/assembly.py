@@ -40,7 +40,7 @@ from team_runtime.team.team import Parts, Team
 
 
 @dataclass(frozen=True)
-class Prepared:
+class RunParts:
     """What a run has before its loop begins: all that can be refused has been."""
 
     request: RunRequest
@@ -66,7 +66,7 @@ class Assembled:
     watching: Watch
 
 
-def make_workspace(prepared: Prepared) -> Workspace:
+def make_workspace(prepared: RunParts) -> Workspace:
     """The workspace's services, with programs started from this loop."""
     workspace = Workspace(
         prepared.request.root,
@@ -90,7 +90,7 @@ def make_workspace(prepared: Prepared) -> Workspace:
     return workspace
 
 
-def make_notifier(prepared: Prepared, workspace: Workspace) -> Notifier:
+def make_notifier(prepared: RunParts, workspace: Workspace) -> Notifier:
     """What tells people who are elsewhere. Plans concern them when a person reviews them."""
     by_person = prepared.request.settings.plan_review == PERSON
     left_out = frozenset() if by_person else frozenset({"plan_submitted"})
@@ -99,7 +99,7 @@ def make_notifier(prepared: Prepared, workspace: Workspace) -> Notifier:
     return notifier
 
 
-def assemble(prepared: Prepared, workspace: Workspace) -> Assembled:
+def assemble(prepared: RunParts, workspace: Workspace) -> Assembled:
     """Make the team and what runs beside it; nothing of it has begun. Call on the loop."""
     request, emit = prepared.request, workspace.events.emit
     listener = Listener("on_entry", request.on_entry, emit)
@@ -172,7 +172,7 @@ def _questions(request: RunRequest, workspace: Workspace) -> Questions:
     return questions
 
 
-def _team(prepared: Prepared, workspace: Workspace, factory: AgentFactory) -> Team:
+def _team(prepared: RunParts, workspace: Workspace, factory: AgentFactory) -> Team:
     settings = prepared.request.settings
     assignments = Assignments(
         workspace.board,

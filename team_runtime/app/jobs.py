@@ -42,7 +42,7 @@ def attach_jobs(workspace: Workspace, team: Team, limits: JobLimits, sandbox: Sa
     )
     team.awaited.append(jobs.is_awaited)
     team.waits = jobs.can_wake
-    team.resuming.append(jobs.catch_up)
+    team.resuming.append(jobs.telling.catch_up)
     team.parts.assignments.occupants = jobs
-    workspace.events.add(jobs.on_event)
+    workspace.events.add(jobs.telling.on_event)
     return jobs

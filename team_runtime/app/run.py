@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from team_runtime.app.agents import Models, make_permissions
 from team_runtime.app.archive import tasks_of
-from team_runtime.app.assembly import Assembled, Prepared, assemble, make_notifier, make_workspace
+from team_runtime.app.assembly import Assembled, RunParts, assemble, make_notifier, make_workspace
 from team_runtime.app.hooks import begin, end, load_hooks
 from team_runtime.app.recovery import Recovery
 from team_runtime.app.request import RunRequest, RunResult
@@ -57,7 +57,7 @@ def run_team_in(request: RunRequest) -> RunResult:
         presence = RunPresence.start(plain.store, {"session": session, "kind": "team"})
         try:
             confining.clear()
-            prepared = Prepared(
+            parts = RunParts(
                 request,
                 session,
                 presence,
@@ -68,7 +68,7 @@ def run_team_in(request: RunRequest) -> RunResult:
                 repository,
                 sinks,
             )
-            return anyio.run(_Host(prepared).run)
+            return anyio.run(_Host(parts).run)
         finally:
             end_left_by([presence.run])
             presence.end()
@@ -87,7 +87,7 @@ def _session(plain: Workspace, request: RunRequest) -> str:
 class _Host:
     """One run's event loop."""
 
-    parts: Prepared
+    parts: RunParts
     touched: set[str] = field(default_factory=set)
     """Ids of the tasks that were made or claimed in this run."""
 

@@ -95,10 +95,6 @@ class Board(Protocol):
         `TransitionRefused` when nobody holds the task."""
         ...
 
-    def held_by(self, owner: str) -> Claim | None:
-        """The claim on the one open task of `owner`."""
-        ...
-
     def set_base(self, claim: Claim, base: str) -> None:
         """Record the commit from which this attempt starts."""
         ...

@@ -196,10 +196,6 @@ class TransactionalBoard(ABC):
     def claim_of(self, task_id: str) -> Claim:
         return _claim(self._look().require(task_id))
 
-    def held_by(self, owner: str) -> Claim | None:
-        tasks = self._look().tasks()
-        return next((_claim(t) for t in tasks if t.owner == owner and in_force(t)), None)
-
     def set_base(self, claim: Claim, base: str) -> None:
         def based(_: Shelf, task: Task) -> Task:
             check_held(task, claim)

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from team_runtime.bus.message import NOTIFICATION
 from team_runtime.clock import iso
 from team_runtime.crossing import Bell, Crossing
 from team_runtime.daemons.job_parts import JobParts
 from team_runtime.daemons.job_records import COMPLETED, FAILED, KILLED, Job
-from team_runtime.daemons.job_text import job_line, notification
+from team_runtime.daemons.job_telling import JobTelling
 from team_runtime.errors import JobRefused, TeamError
 from team_runtime.process.base import Command
 from team_runtime.process.program import Program
@@ -31,7 +30,6 @@ from team_runtime.store.spool import Spool, kept_in
 
 POLL_SECONDS: Final = 3600.0
 """The last resort under hints that another process has asked for something."""
-_ENDED: Final = ("stopped", "failed")
 END_SECONDS: Final = 30.0
 """How long an agent waits for jobs that it has ended."""
 
@@ -63,8 +61,7 @@ class Jobs:
         self.parts = parts
         self._lock = threading.RLock()
         self._running: dict[str, _Running] = {}
-        self._gone: set[str] = set()
-        """Agents that have ended before the team did."""
+        self.telling = JobTelling(parts, self._lock, self._save)
         self._closing: str | None = None
         self._group: TaskGroup | None = None
         self._crossing = Crossing()
@@ -99,53 +96,13 @@ class Jobs:
             for each in long:
                 each.asked_about = True
         if long:
-            lines = "\n".join(job_line(each.job) for each in long)
-            body = (
-                f"Nothing else is left to wait for but this, which has run for long:\n{lines}\n"
-                "End with kill_job what does not end by itself; you are told about the rest."
-            )
-            self.parts.bus.send("runtime", self.parts.lead, body)
+            self.telling.ask_about(each.job for each in long)
         return bool(running)
 
     def on_folder(self, folder: Path) -> None:
         """A hint that another process may have asked for something. From any thread."""
         if folder == self.parts.store.requests and self._requests is not None:
             self._requests.ring()
-
-    def on_event(self, record: Mapping[str, Any]) -> None:
-        """An event sink: what an agent leaves is handed to the lead."""
-        agent, kind = record["agent"], record["kind"]
-        if kind == "agent_spawned":
-            self._gone.discard(agent)
-            return
-        has_ended = kind == "agent_state" and record["state"] in _ENDED
-        if has_ended and agent != self.parts.lead and not self.parts.is_ending():
-            self._hand_over(agent)
-
-    def _hand_over(self, agent: str) -> None:
-        """From now on the lead is told about this agent's jobs, also what it has not read."""
-        try:
-            with self._lock:  # so that nothing is sent to it once its mail was looked at
-                self._gone.add(agent)
-                unread = self.parts.bus.unread(agent)
-            for message in unread:
-                if message.type == NOTIFICATION:
-                    self._send(self.parts.lead, message.body, message.attributes, message.id)
-        except TeamError as error:
-            self.parts.emit("notice", agent, text=f"the lead was not told of its jobs: {error}")
-
-    def catch_up(self, delivered: Mapping[str, Container[str]]) -> None:
-        """Tell the agents of a resumed session what an earlier run could not tell them. `delivered`
-        holds the ids of the messages that each of them has."""
-        for job in self.of_session():
-            if job.running or job.told:
-                continue
-            if job.agent not in delivered:
-                self._gone.add(job.agent)
-            if any(job.message_id in ids for ids in delivered.values()):
-                self._save(replace(job, told=True))
-            else:
-                self.tell(job)
 
     # What runs
 
@@ -295,7 +252,7 @@ class Jobs:
             with self._lock:
                 running.job = self._ended(running)
                 self._save(running.job)
-            self.tell(running.job)
+            self.telling.tell(running.job)
         except TeamError as error:
             problem = error
         finally:
@@ -303,23 +260,8 @@ class Jobs:
                 self._running.pop(running.job.id, None)
         # A log that cannot be written either must not end the run.
         with contextlib.suppress(TeamError):
-            self._announce(running, problem)
-
-    def _announce(self, running: _Running, problem: TeamError | None) -> None:
-        job = running.job
-        if problem is not None:
-            text = f"the end of {job.id} could not be recorded: {problem}"
-            self.parts.emit("notice", job.agent, text=text)
-        self.parts.emit(
-            "job_ended",
-            job.agent,
-            job=job.id,
-            status=job.status,
-            exit_code=job.code,
-            reason=job.reason,
-            survivors=len(job.survivors),
-            seconds=round(self.parts.clock.monotonic() - running.began, 6),
-        )
+            seconds = self.parts.clock.monotonic() - running.began
+            self.telling.announce(running.job, seconds, problem)
 
     def _ended(self, running: _Running) -> Job:
         program, spool, job = running.program, running.spool, running.job
@@ -346,19 +288,6 @@ class Jobs:
             return dict(self.get(job.id).read)
         except TeamError:  # somebody deleted the record: it is written anew
             return dict(job.read)
-
-    def tell(self, job: Job) -> None:
-        """Send the one message about a job's end, and record that it was sent."""
-        body = notification(job, self.parts.store.output(job.id), self.parts.contained)
-        shown = job.status if job.status in (COMPLETED, FAILED) else KILLED
-        attributes = {"job": job.id, "status": shown, "exit_code": job.code}
-        with self._lock:
-            to = self.parts.lead if job.agent in self._gone else job.agent
-            self._send(to, body, attributes, job.message_id)
-            self._save(replace(job, told=True))
-
-    def _send(self, to: str, body: str, attributes: Mapping[str, str], message_id: str) -> None:
-        self.parts.bus.send("runtime", to, body, NOTIFICATION, attributes, message_id)
 
     def _save(self, job: Job) -> None:
         self.parts.store.save(job)

@@ -34,17 +34,6 @@ PLAN_REVIEW: Final = "plan_review"
 TEAMMATE: Final = "teammate"
 """The `agent_type` of a teammate."""
 
-COMMON: Final = (
-    "hook_event_name",
-    "session_id",
-    "transcript_path",
-    "cwd",
-    "permission_mode",
-    "agent_name",
-    "team_name",
-)
-"""The fields of every payload. For a teammate also `teammate_name`, `agent_id`, `agent_type`."""
-
 
 @dataclass(frozen=True)
 class HookEvent:
@@ -53,7 +42,7 @@ class HookEvent:
     name: str
     when: str
     fields: tuple[str, ...] = ()
-    """The payload's own fields, beside `COMMON`."""
+    """The payload's own fields, beside those that say where and for whom it is asked."""
     matches: str | None = None
     """The field that a matcher is compared with; `None` when the event takes no matcher."""
     values: tuple[str, ...] = ()

@@ -131,7 +131,7 @@ class BoardContract(ABC):
         assert (held.status, held.owner) == (IN_PROGRESS, "alice")
         assert held.claim is not None
         assert held.claim.token == claim.token != ""
-        assert board.claim_of(task.id) == board.held_by("alice") == claim
+        assert board.claim_of(task.id) == claim
 
     def test_the_loser_is_told_who_holds_it(self, board: Board) -> None:
         task = board.create("x")
@@ -300,7 +300,6 @@ class BoardContract(ABC):
             board.claim_of(task.id)
         with pytest.raises(TransitionRefused, match="pending"):
             board.release_by_force(task.id)
-        assert board.held_by("alice") is None
 
     def test_only_pending_and_failed_tasks_can_be_cancelled(self, board: Board) -> None:
         task = board.create("x")

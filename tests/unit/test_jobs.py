@@ -135,7 +135,7 @@ def test_a_crash_between_the_end_and_its_message_neither_loses_nor_repeats_it(
         jobs, _ = jobs_over(store)
         job = replace(job, status="failed", ended=NOW, exit_code=1)
         jobs.parts.store.save(job)
-        jobs.tell(job)
+        jobs.telling.tell(job)
 
     for store, job, _ in kill_at_every_step(tmp_path, prepare, act):
         jobs, bus = jobs_over(store)
@@ -144,12 +144,12 @@ def test_a_crash_between_the_end_and_its_message_neither_loses_nor_repeats_it(
             jobs.parts.store.save(lost(known, NOW))
         # A resumed agent has taken in all of its mail before the rest is said.
         delivered = {"ann": {m.id for m in bus.take("ann")}, "lead": set[str]()}
-        jobs.catch_up(delivered)
+        jobs.telling.catch_up(delivered)
         again = [m.id for m in bus.unread("ann")]
         assert [*delivered["ann"], *again] == [job.message_id]
         assert bus.unread("lead") == []
         assert jobs.get(job.id).told
-        jobs.catch_up({"ann": {job.message_id}, "lead": set()})
+        jobs.telling.catch_up({"ann": {job.message_id}, "lead": set()})
         assert len(bus.unread("ann")) == len(again)
 
 
@@ -158,17 +158,17 @@ def test_the_lead_is_told_of_the_jobs_of_an_agent_that_is_not_resumed(tmp_path: 
     for name in ("lead", "ann"):
         bus.register(name)
     jobs.parts.store.save(lost(jobs.parts.store.create(draft), NOW))
-    jobs.catch_up({"lead": set()})
+    jobs.telling.catch_up({"lead": set()})
     (message,) = bus.unread("lead")
     assert dict(message.attributes) == {"job": "job_1", "status": "killed", "exit_code": "unknown"}
     assert "How far it came is unknown" in message.body
-    jobs.catch_up({"lead": {message.id}})
+    jobs.telling.catch_up({"lead": {message.id}})
     assert len(bus.unread("lead")) == 1
 
 
 def test_what_an_agent_has_not_read_when_it_ends_is_for_the_lead(yard: Yard) -> None:
     job = yard.run("echo done")
-    yard.jobs.on_event({"kind": "agent_state", "agent": "ann", "state": "stopped"})
+    yard.jobs.telling.on_event({"kind": "agent_state", "agent": "ann", "state": "stopped"})
     (message,) = yard.bus.unread("lead")
     assert (message.id, message.body) == (job.message_id, yard.messages()[0].body)
     later = yard.run("echo more")
@@ -181,7 +181,7 @@ def test_a_job_that_the_lead_was_told_of_is_not_told_again(tmp_path: Path) -> No
         bus.register(name)
     job = lost(jobs.parts.store.create(draft), NOW)
     jobs.parts.store.save(job)
-    jobs.catch_up({"ann": set(), "lead": {job.message_id}})
+    jobs.telling.catch_up({"ann": set(), "lead": {job.message_id}})
     assert bus.unread("ann") == bus.unread("lead") == []
     assert jobs.get(job.id).told
 
