@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -277,7 +278,7 @@ class AgentFactory:
             agent=name,
             tools={tool.name: tool for tool in tools},
             permissions=permissions,
-            place=lambda: assignments.place(name),
+            place=lambda: self._placed(assignments.place(name)),
             gate=lambda effect: assignments.gate(name, effect),
             outside=lambda path: assignments.outside_plan(name, path),
             context=context,
@@ -287,6 +288,10 @@ class AgentFactory:
             emit=team.parts.emit,
             hooks=hooks,
         )
+
+    def _placed(self, place: Place) -> Place:
+        """The place, with what no agent reads in it."""
+        return replace(place, secrets=self._workspace.confining.secrets_in(place.root))
 
     def _background(
         self,

@@ -116,6 +116,19 @@ class Confining:
         """Those that were asked for. What is there of it is looked at before each command."""
         return {}
 
+    def secrets_in(self, folder: Path) -> tuple[str, ...]:
+        """Where secrets are below a folder, relative to it."""
+        if folder not in self._found:
+            top = folder.resolve()
+            real = (place.resolve() for place in self._secrets)
+            inside = [place for place in real if place != top and place.is_relative_to(top)]
+            self._found[folder] = tuple(str(place.relative_to(top)) for place in inside)
+        return self._found[folder]
+
+    @cached_property
+    def _found(self) -> dict[Path, tuple[str, ...]]:
+        return {}
+
     @cached_property
     def _secrets(self) -> tuple[Path, ...]:
         return hidden_places(self.environ)

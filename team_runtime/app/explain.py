@@ -35,8 +35,9 @@ def explain(
     confining = Workspace(root, environ).confined_by(settings)
     found = load_hooks(root, environ, settings.hooks)
     permissions = make_permissions(settings, found, confining.sandbox.complete)
+    place = Place(root, secrets=confining.secrets_in(root))
     try:
-        asked = questions_about(name, EFFECTS[name], given, Place(root))
+        asked = questions_about(name, EFFECTS[name], given, place)
     except ToolFailure as refused:
         return Decision(Verdict.DENY, str(refused), origin="boundary")
     return strictest([permissions.decide(question) for question in asked])

@@ -68,6 +68,8 @@ class RulePermissions:
             return Decision(Verdict.DENY, f"denied by {rule.text}", rule.text, rule.origin)
         if question.protected and question.effect is not Effect.READ:
             return Decision(Verdict.DENY, "git's and the runtime's own files are never edited")
+        if question.hidden:
+            return Decision(Verdict.DENY, "secrets and the runtime's own records are not read")
         if self.mode == "plan" and question.effect in _CHANGES:
             return Decision(Verdict.DENY, "the mode is plan: nothing may be changed")
         rule = self._ask.denying(question)

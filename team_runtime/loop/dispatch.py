@@ -31,7 +31,15 @@ from team_runtime.guard.hooks import Outcome, weighed
 from team_runtime.loop.asking import Ask, Checked
 from team_runtime.loop.hooked import AgentHooks, with_context
 from team_runtime.models.base import INVALID_JSON
-from team_runtime.store.beneath import Beneath, May, OutsideRoot, is_protected, relative
+from team_runtime.store.beneath import (
+    Beneath,
+    May,
+    OutsideRoot,
+    is_private,
+    is_protected,
+    is_within,
+    relative,
+)
 from team_runtime.text import one_line, scrub
 from team_runtime.tools.base import Place, Tool, ToolContext, ToolFailure, Waiter
 from team_runtime.tools.files import explained
@@ -148,7 +156,7 @@ class Dispatch:
         if checked.decision.verdict is not Verdict.ALLOW:
             return self._refused(checked)
         context = self.context(call.id, checked.place)
-        context = replace(context, may=self._may(checked.questions))
+        context = replace(context, may=self._may(checked.questions, checked.place))
         return Prepared(checked.call, tool, checked.input, context, told)
 
     def _check(self, tool: Tool, call: ToolCall, input: Any, told: Outcome) -> Checked:
@@ -199,14 +207,14 @@ class Dispatch:
             return _error(call, f"Refused: {decision.reason} The call did not run.")
         return _error(call, f"Permission denied: {decision.reason}. The call did not run. {_GO_ON}")
 
-    def _may(self, questions: Sequence[Question]) -> May:
+    def _may(self, questions: Sequence[Question], place: Place) -> May:
         """Covers the paths that were decided about, and every one that is allowed outright."""
         decided = {question.path for question in questions}
 
         def may(path: str) -> bool:
-            decision = self.permissions.decide(_about(questions[0], path))
-            known = path in decided or decision.verdict is Verdict.ALLOW
-            return known and self._outside([_about(questions[0], path)]) is None
+            question = _about(questions[0], path, place)
+            known = path in decided or self.permissions.decide(question).verdict is Verdict.ALLOW
+            return known and self._outside([question]) is None
 
         return may
 
@@ -290,11 +298,12 @@ def questions_about(tool: str, effect: Effect, input: Json, place: Place) -> lis
             if effect is Effect.EDIT:
                 raise
             return [question]  # the tool knows whether it may be read all the same
-    return [_about(question, path) for path in paths]
+    return [_about(question, path, place) for path in paths]
 
 
-def _about(question: Question, path: str) -> Question:
-    return replace(question, path=path, protected=is_protected(path))
+def _about(question: Question, path: str, place: Place) -> Question:
+    hidden = is_private(path) or is_within(path, place.secrets)
+    return replace(question, path=path, protected=is_protected(path), hidden=hidden)
 
 
 def _summary(input: Json) -> dict[str, str]:

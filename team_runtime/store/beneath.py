@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple, TypeAlias
 
@@ -27,6 +27,9 @@ DEEPEST: Final = 200
 """Names in a path. Git, shells and Python's own clean-up stumble over much deeper trees."""
 PROTECTED: Final = frozenset({".git", ".tasks", ".team", "team.toml", "worktrees"})
 """Names at the top of a workspace that belong to git or to the runtime; `.git` anywhere."""
+_PRIVATE: Final = ".team"
+_SPILLED: Final = (_PRIVATE, "spill")
+"""Where the results are that were too long for a conversation: the part that agents read."""
 _GIT: Final = frozenset({".git", "git~1"})
 """The second is the first where names are short."""
 _INVISIBLE: Final = re.compile(
@@ -86,6 +89,19 @@ def is_protected(path: str) -> bool:
     """Whether the normal path belongs to git or to the runtime, in whatever spelling."""
     parts = folded(path).split("/")
     return parts[0] in PROTECTED or not _GIT.isdisjoint(parts)
+
+
+def is_private(path: str) -> bool:
+    """Whether the normal path is of the runtime's own records, which no agent reads: mail,
+    conversations and questions of others, in whatever spelling."""
+    parts = folded(path).split("/")
+    return parts[0] == _PRIVATE and tuple(parts[:2]) != _SPILLED
+
+
+def is_within(path: str, places: Collection[str]) -> bool:
+    """Whether the normal path is one of the places or below it, in whatever spelling."""
+    whole = folded(path) + "/" if places else ""
+    return any(whole.startswith(folded(place) + "/") for place in places)
 
 
 def printable(path: str) -> str:

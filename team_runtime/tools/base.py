@@ -36,6 +36,8 @@ class Place:
     root: Path
     task_id: str | None = None
     worktree: str | None = None
+    secrets: tuple[str, ...] = ()
+    """Where secrets are in the directory, relative to it."""
 
     @property
     def in_task(self) -> bool:

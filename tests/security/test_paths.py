@@ -5,6 +5,7 @@ Every test is named by what must be blocked.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from dataclasses import replace
@@ -15,8 +16,15 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from team_runtime.app.confinement import Confining
+from team_runtime.app.explain import explain
+from team_runtime.config import Settings
 from team_runtime.crossing import Crossing
+from team_runtime.guard.base import Verdict
 from team_runtime.loop.asking import Answer, Checked
+from team_runtime.process.sandbox import NoSandbox
+from team_runtime.store.layout import Layout
+from team_runtime.tools.base import Place
 from team_runtime.types import ToolCall, ToolResult
 from tests.support.tools import Desk, snapshot
 
@@ -249,6 +257,50 @@ def test_a_hard_link_does_not_carry_a_write_to_the_other_name(top: Path) -> None
     assert result.is_error
     assert "another name" in result.content
     assert (top / "app-secrets" / "x").read_text() == f"{SECRET}\n"
+
+
+@pytest.mark.parametrize("mode", ["default", "bypassPermissions"])
+@pytest.mark.parametrize("path", [".team/mail/bob/new/1", ".TEAM/mail/bob/new/1", "in/bob/new/1"])
+def test_reading_the_mail_and_the_conversations_of_others(top: Path, path: str, mode: str) -> None:
+    app = top / "app"
+    spilled, mail = app / ".team/spill/s", app / ".team/mail/bob/new"
+    mail.mkdir(parents=True)
+    spilled.mkdir(parents=True)
+    (mail / "1").write_text(SECRET)
+    (spilled / "1").write_text("long")
+    (app / "in").symlink_to(".team/mail")
+    desk = Desk(app, mode=mode, allow=["Bash", "Read", "Read(.team/**)"])
+    assert "records are not read" in desk.fail("read_file", path=path)
+    for tool in ("glob", "grep"):
+        found = desk.call(tool, pattern=f"{Path(path).parent}/*", **_where(tool, path))
+        assert SECRET not in found.content
+        assert "new/1" not in found.content
+    assert desk.do("read_file", path=".team/spill/s/1").endswith("long")
+
+
+@pytest.mark.parametrize("path", ["keys/kube", "KEYS/kube", "keys", "k", "keys/sub/new"])
+def test_reading_or_writing_where_a_variable_says_that_a_secret_is(top: Path, path: str) -> None:
+    """What the sandbox hides from commands, hidden from the tools for files too."""
+    app = top / "app"
+    (app / "keys/sub").mkdir(parents=True)
+    (app / "keys/kube").write_text(SECRET)
+    (app / "k").symlink_to("keys/kube")
+    environ = {"KUBECONFIG": str(app / "keys/kube"), "DOCKER_CONFIG": str(app / "keys")}
+    confining = Confining(NoSandbox(), Layout(app), environ)
+    desk = Desk(app, mode=BYPASS, allow=["Read", "Edit"])
+    place = Place(app, "task_1", "w", confining.secrets_in(app))
+    desk.dispatch = replace(desk.dispatch, place=lambda: place)
+    assert "secrets" in desk.fail("read_file", path=path)
+    assert "secrets" in desk.fail("write_file", path=path, content="x")
+    assert "keys/kube" not in desk.do("glob", pattern="**")
+    assert SECRET not in desk.call("grep", pattern="s", path=".").content
+    question = json.dumps({"path": path})
+    told = explain(app, {**environ, "HOME": str(top)}, Settings(), "read_file", question)
+    assert told.verdict is Verdict.DENY
+
+
+def _where(tool: str, path: str) -> dict[str, str]:
+    return {"path": path.partition("/")[0]} if tool == "grep" else {}
 
 
 @pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions"])
