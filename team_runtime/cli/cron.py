@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _LEAD: Final = "lead"
-_YEARS: Final = (1970, 9000)
 
 
 @click.group("cron")
@@ -113,10 +112,10 @@ def history(shared: Shared, schedule_id: str) -> None:
 @shared_options
 def next_(shared: Shared, when: str, zone: str | None, start: str | None, count: int) -> None:
     """Print when WHEN would fire, one ISO time a line. Nothing is stored."""
-    from team_runtime.daemons.when import find_zone, local_zone, parse_when
+    from team_runtime.daemons.when import find_zone, local_zone, parse_moment, parse_when
 
     where = find_zone(zone or local_zone(os.environ))
-    moment = _moment(start, where.key) if start else SystemClock().now()
+    moment = parse_moment(start, where.key) if start else SystemClock().now()
     timing = parse_when(when, where, moment)
     times: list[str] = []
     slot = timing.after(moment)
@@ -129,7 +128,7 @@ def next_(shared: Shared, when: str, zone: str | None, start: str | None, count:
 def _draft(shared: Shared, when: str, prompt: str, given: dict[str, Any]) -> Schedule:
     """The schedule that was asked for. Raises `InputError`."""
     from team_runtime.daemons.schedules import Schedule
-    from team_runtime.daemons.when import find_zone, local_zone
+    from team_runtime.daemons.when import find_zone, local_zone, parse_moment
     from team_runtime.team.planning import PERSON
 
     session, to = given["session"], given["name"]
@@ -149,7 +148,7 @@ def _draft(shared: Shared, when: str, prompt: str, given: dict[str, Any]) -> Sch
         session=session,
         recurring=not given["once"],
         misfire=given["misfire"],
-        expires=_moment(given["expires"], zone) if given["expires"] else None,
+        expires=parse_moment(given["expires"], zone) if given["expires"] else None,
         jitter=given["jitter"],
     )
 
@@ -160,15 +159,6 @@ def _check_recipient(shared: Shared, session: str, to: str) -> None:
     if to not in names:
         known = ", ".join(dict.fromkeys(names))
         raise InputError(f"there is no {one_line(to)!r} in {session}; agents: {known}")
-
-
-def _moment(text: str, zone: str) -> datetime:
-    from team_runtime.daemons.when import parse_moment
-
-    moment = parse_moment(text, zone)
-    if not _YEARS[0] <= moment.year <= _YEARS[1]:
-        raise InputError(f"{one_line(text)!r} is too far away")
-    return moment
 
 
 def _tell_who_fires_it(shared: Shared, schedule: Schedule) -> None:

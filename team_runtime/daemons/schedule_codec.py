@@ -8,6 +8,7 @@ from typing import Final
 
 from team_runtime.clock import iso
 from team_runtime.daemons.schedules import Firing, Firings, Schedule, to_text
+from team_runtime.daemons.slots import YEARS
 from team_runtime.store.records import Fields, encode_record
 from team_runtime.text import scrub
 from team_runtime.types import Json
@@ -95,7 +96,7 @@ def decode_history(fields: Fields) -> Firings:
     """The history in a file. Raises `RecordBroken`."""
     history = Firings(
         cursor=_moment(fields, "cursor"),
-        failures=fields.integer("failures", 0),
+        failures=max(0, fields.integer("failures", 0)),
         failed_at=_moment(fields, "failedAt"),
         firings=fields.parts("firings", _decode_firing),
     )
@@ -129,6 +130,9 @@ def _moment(fields: Fields, key: str) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         raise fields.broken(f"`{key}` is no moment") from error
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment.year not in YEARS:
+        raise fields.broken(f"`{key}` is too far away")
+    return moment

@@ -28,6 +28,7 @@ from team_runtime.daemons.schedules import (
     ACKNOWLEDGED,
     DELIVERED,
     FAILED,
+    LONGEST_JITTER,
     LONGEST_PROMPT,
     MISFIRES,
     SKIPPED,
@@ -41,6 +42,7 @@ from team_runtime.daemons.schedules import (
 from team_runtime.errors import InputError, RecordBroken, VersionTooNew
 from team_runtime.events import Emit, no_events
 from team_runtime.store.files import Store
+from team_runtime.store.layout import is_agent_name
 from team_runtime.store.records import Fields, decode_record
 from team_runtime.text import one_line
 from team_runtime.types import Json
@@ -267,16 +269,14 @@ class ScheduleStore:
                 return None
             schedule = decode_schedule(Fields(decode_record(data, path, VERSION), path), id)
             self._check(schedule)
+            return Entry(schedule, self._history(history_path))
         except VersionTooNew as error:
             self._emit("notice", text=str(error))
-            return None
         except RecordBroken as error:
             self._store.quarantine(path, error.cause)
-            return None
         except InputError as error:
             self._store.quarantine(path, str(error))
-            return None
-        return Entry(schedule, self._history(history_path))
+        return None
 
     def _history(self, path: Path) -> Firings:
         """A broken history is set aside, and everything up to now counts as decided: better missed
@@ -303,6 +303,10 @@ class ScheduleStore:
             )
         if schedule.misfire not in MISFIRES:
             raise InputError(f"misfire is {schedule.misfire!r}; use one of {', '.join(MISFIRES)}")
+        if not 0 <= schedule.jitter <= LONGEST_JITTER:
+            raise InputError(f"jitter is {schedule.jitter}; use 0 to {LONGEST_JITTER} seconds")
+        if not is_agent_name(schedule.to):
+            raise InputError(f"{one_line(schedule.to)!r} can be no agent's name")
         if next_slot(schedule, Firings()) is None:
             raise InputError("it would expire before it fires for the first time")
 

@@ -16,6 +16,8 @@ from zoneinfo import ZoneInfo
 
 HORIZON: Final = 9 * 366
 """Days to look ahead: the 29th of February is at most eight years away."""
+YEARS: Final = range(1970, 9001)
+"""Moments of other years are refused: near the ends of time no zone and no sum is safe."""
 _HOUR: Final = timedelta(hours=1)
 _MINUTE: Final = timedelta(minutes=1)
 

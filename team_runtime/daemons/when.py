@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 from zoneinfo import ZoneInfo, available_timezones
 
-from team_runtime.daemons.slots import Once, Pattern, Recurring, instant
+from team_runtime.daemons.slots import YEARS, Once, Pattern, Recurring, instant
 from team_runtime.errors import InputError
 from team_runtime.text import one_line
 
@@ -28,7 +28,7 @@ NICKNAMES: Final = {
     "@annually": "0 0 1 1 *",
 }
 _UNITS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
-_IN: Final = re.compile(rf"in\s+(\d{{1,9}})\s+({'|'.join(_UNITS)})s?", re.IGNORECASE)
+_IN: Final = re.compile(rf"in\s+([0-9]{{1,9}})\s+({'|'.join(_UNITS)})s?", re.IGNORECASE)
 _AT: Final = re.compile(r"at\s+(\S+(?:\s+\S+)?)", re.IGNORECASE)
 _LONGEST: Final = 3660 * 86400
 """Seconds: ten years."""
@@ -93,9 +93,12 @@ def parse_moment(text: str, zone: str) -> datetime:
     """An ISO time, in `zone` where it has no offset. Raises `InputError`."""
     try:
         given = datetime.fromisoformat(text)
-        return given.astimezone(UTC) if given.tzinfo else instant(given, find_zone(zone))
+        found = given.astimezone(UTC) if given.tzinfo else instant(given, find_zone(zone))
     except (ValueError, OverflowError) as error:
         raise InputError(f"{one_line(text)!r} is no ISO time such as 2026-12-01T09:00") from error
+    if found.year not in YEARS:
+        raise InputError(f"{one_line(text)!r} is too far away")
+    return found
 
 
 def find_zone(name: str) -> ZoneInfo:
@@ -140,6 +143,8 @@ def _at(text: str, moment: str, zone: ZoneInfo, now: datetime) -> Once:
         _refuse(text, "write the moment as 2026-12-01T09:00, with an offset if it needs one")
     if len(moment) <= len("2026-12-01"):
         _refuse(text, "it has no time of day; write for example 2026-12-01T09:00")
+    if found.year > YEARS[-1]:
+        _refuse(text, "it is too far away")
     if found <= now:
         _refuse(text, f"that moment has passed; it is {now.astimezone(zone):%Y-%m-%dT%H:%M:%S%z}")
     return Once(found.replace(microsecond=0))
@@ -148,29 +153,43 @@ def _at(text: str, moment: str, zone: ZoneInfo, now: datetime) -> Once:
 def _pattern(text: str) -> Pattern:
     """The five fields of `text`, expanded. Raises `InputError`."""
     written = NICKNAMES.get(text.strip().lower(), text).lower().split()
-    if len(written) != len(_FIELDS):
+    if len(written) != len(_FIELDS) or written[0] in ("in", "at"):
         _refuse(text, _FORMS)
+    plain = []
     for kind, value in zip(_FIELDS, written, strict=True):
-        problem = _problem(kind, value)
+        parts = [_plain(kind, part) for part in value.split(",")]
+        problem = next((p for part in parts if (p := _problem(kind, part))), None)
         if problem is not None:
             _refuse(text, f"{kind.name}: {problem}")
-    return _expanded(text, written)
+        plain.append(",".join(parts))
+    return _expanded(text, plain)
 
 
-def _problem(kind: _Field, value: str) -> str | None:
-    """What is wrong with a field, also where croniter would take it and not mean what is written:
-    random and hashed values, ranges that run backwards, steps over the end."""
-    for part in value.split(","):
-        match = _PART.fullmatch(part)
-        if match is None:
-            return f"{one_line(part, 20)!r} is not a number, a name, a range, a list or a step"
-        ends = [_number(kind, end) for end in match.groups()[:2] if end is not None]
-        if any(not kind.lowest <= end <= kind.highest for end in ends):
-            return f"{one_line(part, 20)!r} is not from {kind.lowest} to {kind.highest}"
-        if ends != sorted(ends):
-            return f"{part!r} runs backwards; write two ranges with a comma between them"
-        if match[3] is not None and not 0 < int(match[3]) <= kind.highest:
-            return f"the step of {part!r} must be from 1 to {kind.highest}"
+def _plain(kind: _Field, part: str) -> str:
+    """A part of a field in a form that croniter and people read alike: a week may end with its
+    Sunday (sat-sun), and a range from a value to itself is that value, not all there are."""
+    match = _PART.fullmatch(part)
+    if match is None or match[2] is None:
+        return part
+    begin, end = _number(kind, match[1]), _number(kind, match[2])
+    if match[2] == "sun" and 0 < begin < kind.highest:
+        return part.replace("-sun", f"-{kind.highest}")
+    return match[1] if begin == end else part
+
+
+def _problem(kind: _Field, part: str) -> str | None:
+    """What is wrong with a part of a field, also where croniter would take it and not mean what is
+    written: random and hashed values, ranges that run backwards, steps over the end."""
+    match = _PART.fullmatch(part)
+    if match is None:
+        return f"{one_line(part, 20)!r} is not a number, a name, a range, a list or a step"
+    ends = [_number(kind, end) for end in match.groups()[:2] if end is not None]
+    if any(not kind.lowest <= end <= kind.highest for end in ends):
+        return f"{one_line(part, 20)!r} is not from {kind.lowest} to {kind.highest}"
+    if ends != sorted(ends):
+        return f"{part!r} runs backwards; write two ranges with a comma between them"
+    if match[3] is not None and not 0 < int(match[3]) <= kind.highest:
+        return f"the step of {part!r} must be from 1 to {kind.highest}"
     return None
 
 

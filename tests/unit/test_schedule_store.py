@@ -127,7 +127,20 @@ def test_a_broken_schedule_is_set_aside_and_the_others_fire(
     assert len(schedules.entries()) == 1
 
 
-@pytest.mark.parametrize("change", [{"when": "never"}, {"zone": "X/Y"}, {"jitter": "much"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"when": "never"},
+        {"zone": "X/Y"},
+        {"jitter": "much"},
+        {"jitter": -5},
+        {"jitter": 10**9},
+        {"to": "../bob"},
+        {"createdAt": "0001-01-01T00:00:00Z"},
+        {"createdAt": "9999-12-31T23:59:59-12:00"},
+        {"expires": "9999-12-31T23:59:59Z"},
+    ],
+)
 def test_an_edit_by_hand_that_makes_no_sense_is_set_aside_with_the_reason(
     schedules: ScheduleStore, tmp_path: Path, change: dict[str, object]
 ) -> None:
@@ -143,6 +156,42 @@ def test_a_newer_format_is_left_alone(schedules: ScheduleStore, tmp_path: Path) 
     edit(files(tmp_path)[0], v=99)
     assert schedules.entries() == []
     assert len(files(tmp_path)) == 1
+
+
+def test_a_newer_history_silences_its_schedule_and_no_other(
+    tmp_path: Path, clock: HandClock
+) -> None:
+    """As when two versions of the program work in one workspace."""
+    events = Events()
+    schedules = schedules_in(tmp_path, clock, events)
+    one, other = (schedules.add(draft()).id for _ in range(2))
+    schedules.decide(one, at("12:10"))
+    history = tmp_path / f".team/schedules/{one}.history.json"
+    edit(history, v=99)
+    before = history.read_bytes()
+    assert [entry.schedule.id for entry in schedules.entries()] == [other]
+    assert schedules.decide(one, at("12:20")) == []
+    assert history.read_bytes() == before
+    assert "newer version" in next(f["text"] for kind, _, f in events.seen if kind == "notice")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cursor": "9999-12-31T23:59:59Z"},
+        {"failedAt": "0001-01-01T00:00:00+05:00"},
+        {"firings": [{"slot": "0001-01-01T00:00:00Z", "state": "recorded", "at": "x"}]},
+    ],
+)
+def test_a_history_of_moments_beyond_all_reckoning_is_a_broken_one(
+    schedules: ScheduleStore, tmp_path: Path, clock: HandClock, change: dict[str, object]
+) -> None:
+    id = schedules.add(draft(zone="Pacific/Kiritimati")).id
+    schedules.decide(id, at("12:10"))
+    edit(tmp_path / f".team/schedules/{id}.history.json", **change)
+    clock.jump(at("12:10"))
+    assert schedules.entries()[0].next == at("12:20")
+    assert schedules.decide(id, at("12:10")) == []
 
 
 def test_a_broken_history_fires_nothing_a_second_time(

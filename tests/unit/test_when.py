@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from team_runtime.daemons.slots import Once
+from team_runtime.daemons.slots import Once, Recurring
 from team_runtime.daemons.when import NICKNAMES, find_zone, local_zone, parse_moment, parse_when
 from team_runtime.errors import InputError
 
@@ -35,6 +35,11 @@ def first(text: str, zone: str = "UTC", now: datetime = NOW) -> str:
         ("0 0 * * 0", "2026-03-08T00:00:00+00:00"),
         ("0 0 * * 7", "2026-03-08T00:00:00+00:00"),
         ("0 0 * * 5-7", "2026-03-06T00:00:00+00:00"),
+        ("0 0 * * sat-sun", "2026-03-07T00:00:00+00:00"),
+        ("0 0 * * fri-Sun/2", "2026-03-06T00:00:00+00:00"),
+        ("0 0 * * mon-sun", "2026-03-02T00:00:00+00:00"),
+        ("0 0 * * sun-tue", "2026-03-02T00:00:00+00:00"),
+        ("0 0 * * sun-sun", "2026-03-08T00:00:00+00:00"),
         ("0 0 13 * fri", "2026-03-06T00:00:00+00:00"),
         ("0 0 29 2 *", "2028-02-29T00:00:00+00:00"),
         ("  0   0  *  *  * ", "2026-03-02T00:00:00+00:00"),
@@ -58,6 +63,35 @@ def first(text: str, zone: str = "UTC", now: datetime = NOW) -> str:
 )
 def test_what_is_understood(text: str, slot: str) -> None:
     assert first(text) == slot
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "values"),
+    [
+        (0, "5-5", {5}),
+        (0, "0-0", {0}),
+        (0, "59-59/1,05-5", {5, 59}),
+        (0, "58-59,7-9/2", {7, 9, 58, 59}),
+        (1, "3-3", {3}),
+        (2, "1-1,31-31", {1, 31}),
+        (3, "12-12", {12}),
+        (3, "feb-feb/3", {2}),
+        (4, "fri-fri", {5}),
+        (4, "0-0", {0}),
+        (4, "7-7/2", {0}),
+        (4, "sun-sun,sat-sun", {0, 6}),
+        (4, "mon-sun/3", {0, 1, 4}),
+    ],
+)
+def test_a_range_means_its_values_and_no_others(place: int, text: str, values: set[int]) -> None:
+    """croniter alone takes `5-5` for every minute."""
+    fields = ["*"] * 5
+    fields[place] = text
+    timing = parse_when(" ".join(fields), BERLIN, NOW)
+    assert isinstance(timing, Recurring)
+    pattern = timing.pattern
+    found = (pattern.minutes, pattern.hours, pattern.month_days, pattern.months, pattern.weekdays)
+    assert found[place] == values
 
 
 @pytest.mark.parametrize(
@@ -97,11 +131,15 @@ def test_what_is_understood(text: str, slot: str) -> None:
         ("in 11 years", "use five cron fields"),
         ("in 999999999 weeks", "at most ten years"),
         ("in three minutes", "use five cron fields"),
+        ("in ３ minutes", "use five cron fields"),
+        ("in 1 hour 30 minutes", "use five cron fields"),
         ("at 2026-03-01T12:30", "has passed"),
         ("at 2020-01-01T00:00", "has passed"),
         ("at 2026-12-01", "no time of day"),
         ("at 09:00", "write the moment as"),
         ("at 2026-13-01T09:00", "write the moment as"),
+        ("at 9999-12-31T23:59", "too far away"),
+        ("at 9999-12-31T23:59-12:00", "write the moment as"),
         ("at tomorrow noon", "write the moment as"),
     ],
 )
