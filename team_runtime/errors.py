@@ -327,6 +327,15 @@ class DaemonRunning(TeamError):
 
 
 @dataclass(eq=False)
+class WorkspaceGone(TeamError):
+    """{workspace} or its .team folder was moved or removed, so the team daemon has ended. Schedules
+    are kept where that folder is now; start `team daemon` there."""
+
+    exit_code: ClassVar[int] = 2
+    workspace: str
+
+
+@dataclass(eq=False)
 class OutputLost(TeamError):
     """The answer could not be written to stdout: {cause}. What the command did stays done."""
 

@@ -23,7 +23,7 @@ from team_runtime.config import Settings
 from team_runtime.daemons.attention import Attention, left_of_second
 from team_runtime.daemons.schedule_store import Entry
 from team_runtime.daemons.schedules import pause_ends
-from team_runtime.errors import Held, InputError, TeamError, TeamRunning
+from team_runtime.errors import Held, InputError, TeamError, TeamRunning, WorkspaceGone
 from team_runtime.events import Emit
 from team_runtime.models.base import Model
 from team_runtime.models.retry import is_outage
@@ -63,13 +63,16 @@ class Headless:
     def serve(self, begun: Callable[[], None] = lambda: None) -> None:
         """Until `stop`, or a signal when this is the main thread. `begun` is called once it serves.
 
-        Raises `DaemonRunning` when another process serves this workspace.
+        Raises `DaemonRunning` when another process serves this workspace, `WorkspaceGone` when its
+        folder was moved or removed.
         """
-        with hold_daemon(self._store), adopting(), self._telling():
+        with hold_daemon(self._store) as hold, adopting(), self._telling():
             self._listen()
             begun()
             while not self._is_ended:
                 if self._is_needed():
+                    if not hold.is_in_place:
+                        raise WorkspaceGone(str(self.parts.workspace.root))
                     self.tick()
                     self._listen()
                 time.sleep(left_of_second(self._store.clock.now()))

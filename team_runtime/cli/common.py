@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from team_runtime.app.workspace import Workspace
 
 F = TypeVar("F", bound=Callable[..., Any])
+_TOLD: Final = ("notice", "quarantined")
+"""Events of a command that are told on stderr, wherever they come from."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,17 @@ class Shared:
         """The services of the workspace, each made when it is first used."""
         from team_runtime.app.workspace import Workspace
 
-        return Workspace(self.root, os.environ)
+        workspace = Workspace(self.root, os.environ)
+        workspace.events.add(self._tell)
+        return workspace
+
+    def _tell(self, record: dict[str, Any]) -> None:
+        """What a person should know besides the answer."""
+        if record["kind"] in _TOLD:
+            from team_runtime.cli.telling import tell
+
+            if told := tell(record):
+                self.say(f"team: {told.text}")
 
     def answer(self, value: Any, lines: Sequence[str]) -> None:
         """Print the answer to stdout: `value` as one JSON value, or `lines` for a person."""

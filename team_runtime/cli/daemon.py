@@ -31,11 +31,12 @@ def command(shared: Shared, session: str | None, **given: Any) -> None:
     only_a_person("start a daemon")
     from team_runtime.app.headless import Headless, Serving
     from team_runtime.app.preflight import check_models, check_settings
+    from team_runtime.app.workspace import Workspace
     from team_runtime.config import Settings, load
 
     if given["approvals"] == "wait":
         raise InputError("a daemon asks nobody; leave --approvals wait out. Nothing was started")
-    workspace = shared.workspace
+    workspace = Workspace(shared.root, os.environ)
     if session is not None:
         workspace.sessions.load(session)
 
@@ -69,6 +70,7 @@ def _tell(shared: Shared, record: Mapping[str, Any]) -> None:
         "schedule_ended": ("schedule", "slot", "state", "note"),
         "permission_denied": ("agent", "tool", "reason"),
         "notice": ("text",),
+        "quarantined": ("path", "where", "why"),
     }.get(record["kind"])
     if about is not None:
         told = " ".join(f"{key}={one_line(str(record[key]), 200)}" for key in about)

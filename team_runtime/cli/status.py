@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +18,10 @@ from team_runtime.plans.model import Plan
 from team_runtime.store.presence import Runs, daemon_pid
 from team_runtime.text import for_terminal, one_line
 from team_runtime.types import Liveness
+
+if TYPE_CHECKING:
+    from team_runtime.app.workspace import Workspace
+    from team_runtime.daemons.schedule_store import Entry
 
 
 @click.command("status")
@@ -37,6 +42,7 @@ def command(shared: Shared) -> None:
     waiting = workspace.plans.pending()
     jobs = [job for job in workspace.jobs.all() if job.running and job.run in alive]
     asked = workspace.approvals.waiting()
+    schedules = _coming(workspace)
     counts = {status: sum(t.status == status for t in tasks) for status in STATUSES}
     answer: dict[str, Any] = {
         "workspace": str(shared.root),
@@ -50,6 +56,7 @@ def command(shared: Shared) -> None:
             {"id": t.id, "owner": t.owner, "since": t.claim.at if t.claim else None} for t in held
         ],
         "jobs": [job_record(job) for job in jobs],
+        "schedules": [{"id": e.schedule.id, "next": _next(e)} for e in schedules],
         "plans": [
             {"id": p.id, "revision": p.current.number, "agent": p.agent, "task": p.task}
             for p in waiting
@@ -65,6 +72,7 @@ def command(shared: Shared) -> None:
         *map(_agent, agents),
         *map(_daemon, daemons),
         *([f"team daemon (pid {daemon}) waits for schedules"] if daemon else []),
+        *_schedules(schedules, bool(daemon or alive)),
         ", ".join(f"{n} {status}" for status, n in counts.items() if n) or "no tasks",
         *map(_task, held),
         *(f"  {job_line(job)}" for job in jobs),
@@ -92,6 +100,27 @@ def _agent(agent: dict[str, Any]) -> str:
 def _daemon(daemon: dict[str, Any]) -> str:
     cause = f": {one_line(daemon['cause'])}" if daemon["cause"] else ""
     return f"  daemon {daemon['daemon']} {daemon['state']} since {daemon['since']}{cause}"
+
+
+def _coming(workspace: Workspace) -> list[Entry]:
+    """The schedules that fire again, the next one first."""
+    found = [(entry.due, entry) for entry in workspace.schedules.entries() if entry.due is not None]
+    return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
+
+
+def _next(entry: Entry) -> str:
+    """When it fires next, as its zone shows it."""
+    assert entry.due is not None
+    return entry.schedule.shown(entry.due)
+
+
+def _schedules(entries: Sequence[Entry], are_fired: bool) -> list[str]:
+    """How many there are, which comes first, and whether anybody is there to fire it."""
+    if not entries:
+        return []
+    count = "1 schedule" if len(entries) == 1 else f"{len(entries)} schedules"
+    nobody = "" if are_fired else "; nothing fires them: no daemon runs here, start `team daemon`"
+    return [f"{count}, next {entries[0].schedule.id} at {_next(entries[0])}{nobody}"]
 
 
 def _task(task: Task) -> str:

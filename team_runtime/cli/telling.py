@@ -148,7 +148,9 @@ _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str | None]]] = {
     ),
     "process_ended": lambda r: f"ended {r['name']} (pid {r['pid']}), left by a dead run",
     "notice": lambda r: one_line(_gist(str(r["text"])), 300),
-    "quarantined": lambda r: f"set a broken file aside: {r['path']} is now {r['where']}",
+    "quarantined": lambda r: (
+        f"set a broken file aside: {r['path']} is now {r['where']}: {one_line(r['why'], 200)}"
+    ),
 }
 _MOODS: Final = {
     "tool_started": Mood.QUIET,

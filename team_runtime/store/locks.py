@@ -134,6 +134,15 @@ class Hold:
         """Whether this process holds it; false in a forked child."""
         return self._lock.held
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether others who look for the lock still find this one: not when its folder was moved
+        or removed."""
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(self._descriptor))
+        except OSError:
+            return False
+
     def release(self) -> None:
         """Let others in. Does nothing when it is not held."""
         if self._lock.held:
@@ -159,6 +168,24 @@ def read_info(path: Path) -> dict[str, Json]:
         return decode_record(path.read_bytes(), path, INFO_VERSION)
     except (OSError, RecordBroken):
         return {}
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process has the lock file `path`, by its lock and not by what is written in it.
+
+    Whoever takes the lock in just this moment is refused, so takers look more than once.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def locks_work(folder: Path) -> bool:

@@ -25,13 +25,14 @@ from team_runtime.errors import (
     VersionTooNew,
 )
 from team_runtime.store.files import Store
-from team_runtime.store.locks import Hold, LifeLock, read_info
+from team_runtime.store.locks import Hold, LifeLock, is_held, read_info
 from team_runtime.store.records import decode_record, encode_record
 from team_runtime.types import Json, Liveness
 
 VERSION: Final = 1
 _DAEMON: Final = "daemon"
 _LOOKS: Final = 100
+_DAEMON_LOOKS: Final = 5
 _PAUSE: Final = 0.02
 """Seconds between two looks at who holds the team."""
 _RUN: Final = re.compile(r"run-[0-9a-f]{16}")
@@ -165,16 +166,23 @@ def hold_team(store: Store, session: str | None = None) -> Hold:
 def hold_daemon(store: Store) -> Hold:
     """The right to be the daemon of the workspace, for as long as this process lives. Raises
     `DaemonRunning`, which names the process that has it."""
-    try:
-        return store.hold(_DAEMON, {})
-    except Held as error:
-        raise DaemonRunning(error.pid, str(store.layout.workspace)) from error
+    for look in range(_DAEMON_LOOKS):
+        if look:
+            threading.Event().wait(_PAUSE)  # perhaps somebody only looked whether there is one
+        try:
+            return store.hold(_DAEMON, {})
+        except Held as error:
+            held = error
+    raise DaemonRunning(held.pid, str(store.layout.workspace)) from held
 
 
 def daemon_pid(store: Store) -> str | None:
-    """The process that is the daemon of the workspace; `None` when there is none."""
-    pid = str(read_info(store.layout.locks / f"{_DAEMON}.lock").get("pid", ""))
-    return pid if _lives(pid) else None
+    """The process that is the daemon of the workspace; `None` when there is none. The lock tells:
+    the number that a dead one left may be another program's by now."""
+    path = store.layout.locks / f"{_DAEMON}.lock"
+    if not is_held(path):
+        return None
+    return str(read_info(path).get("pid", "unknown"))
 
 
 def _lives(pid: str) -> bool:

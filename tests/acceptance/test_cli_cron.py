@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from team_runtime.daemons.schedules import LONGEST_PROMPT
+from team_runtime.store.presence import hold_daemon
 from tests.support.cli import team_here
 from tests.support.scripted_team import outside
 
@@ -152,3 +153,43 @@ def test_a_wrong_zone_of_the_machine_is_said(
     monkeypatch.setenv("TZ", "Nowhere/Land")
     assert team_here(tmp_path, "cron", "next", "@daily").code == 2
     assert team_here(tmp_path, "cron", "next", "@daily", "--tz", "UTC").code == 0
+
+
+def test_status_says_what_comes_next_and_that_nobody_is_there_to_fire_it(tmp_path: Path) -> None:
+    assert "schedule" not in team_here(tmp_path, "status").out
+    far, near = (
+        team_here(tmp_path, "cron", "add", f"at {year}-12-01T09:00", "x", "--json").json["id"]
+        for year in (2099, 2098)
+    )
+    shown = team_here(tmp_path, "status").out
+    assert f"2 schedules, next {near} at 2098-12-01T09:00:00+01:00; nothing fires them" in shown
+    assert [s["id"] for s in team_here(tmp_path, "status", "--json").json["schedules"]] == [
+        near,
+        far,
+    ]
+    with hold_daemon(outside(tmp_path).store):
+        assert "nothing fires them" not in team_here(tmp_path, "status").out
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "command"),
+    [(".team/schedules", "cron_0000beef.json", "cron"), (".tasks", "task_1.json", "tasks")],
+)
+def test_a_command_that_sets_a_broken_file_aside_says_so(
+    tmp_path: Path, folder: str, name: str, command: str
+) -> None:
+    """An answer without it would look as if it had never been there."""
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / name).write_text("{")
+    listed = team_here(tmp_path, command, "list", "--json")
+    assert listed.json == []
+    assert f"team: set a broken file aside: {tmp_path / folder / name} is now" in listed.err
+    assert team_here(tmp_path, command, "list").err == ""
+
+
+def test_a_schedule_of_a_newer_version_is_named_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".team/schedules").mkdir(parents=True)
+    newer = tmp_path / ".team/schedules/cron_0000beef.json"
+    newer.write_text('{"v": 99}')
+    assert "was written by a newer version" in team_here(tmp_path, "cron", "list").err
+    assert newer.read_text() == '{"v": 99}'

@@ -321,10 +321,20 @@ def test_reminders_fire_with_no_terminal_open_also_after_a_kill(root: Path) -> N
         shown = team_here(root, "status").out
         assert f"team daemon (pid {second.process.pid}) waits for schedules" in shown
         assert second.end(signal.SIGTERM) == 0
-    assert "team daemon" not in team_here(root, "status").out
+    assert "waits for schedules" not in team_here(root, "status").out
     (firing,) = team_here(root, "cron", "history", id, "--json").json
     entries = outside(root).sessions.transcript(firing["session"], "lead").entries()
     assert sum(len(entry.get("mail", ())) for entry in entries) == 1
+
+
+def test_a_daemon_whose_workspace_is_moved_away_ends_and_says_why(root: Path) -> None:
+    """It would wait for ever for slots of a folder that is not there."""
+    due(root, when="at 2099-12-01T09:00")
+    with Real(root) as process:
+        process.until("waiting for schedules")
+        root.rename(root.with_name("moved"))
+        process.until("was moved or removed, so the team daemon has ended")
+        assert process.process.wait(20) == 2
 
 
 def test_a_signal_is_heard_right_after_a_run_that_was_woken(root: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 from team_runtime.errors import Held, StoreBusy, TeamRunning
 from team_runtime.store.files import Store
-from team_runtime.store.presence import RunPresence, Runs, hold_team
+from team_runtime.store.presence import RunPresence, Runs, daemon_pid, hold_daemon, hold_team
 from team_runtime.store.records import decode_record, encode_record
 from team_runtime.types import Liveness
 from tests.support.state import ended, forked, in_child, make_store, program, together
@@ -109,6 +110,42 @@ def test_a_second_team_is_refused_and_kill_9_frees_everything(store: Store, tmp_
         pass
     runs.forget(run)
     assert (runs.known(), runs.liveness(run)) == ([], Liveness.DEAD)
+
+
+def test_a_daemon_is_known_by_its_lock_and_not_by_the_number_that_it_left(store: Store) -> None:
+    with hold_daemon(store):
+        assert daemon_pid(store) == str(os.getpid())
+    left = store.layout.locks / "daemon.lock"
+    left.write_bytes(encode_record({"v": 1, "pid": os.getpid()}))  # of a dead one; lives again
+    assert daemon_pid(store) is None
+
+
+def test_a_daemon_starts_while_others_look_whether_there_is_one(store: Store) -> None:
+    hold_daemon(store).release()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            daemon_pid(store)
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    try:
+        for _ in range(50):
+            hold_daemon(store).release()
+    finally:
+        over.set()
+        looker.join()
+
+
+def test_a_hold_whose_folder_was_moved_says_so(store: Store) -> None:
+    with store.hold("daemon", {}) as hold:
+        assert hold.is_in_place
+        moved = store.layout.locks.with_name("elsewhere")
+        store.layout.locks.rename(moved)
+        assert not hold.is_in_place
+        store.hold("daemon", {}).release()  # another one, at the old place
+        assert not hold.is_in_place
 
 
 def test_a_run_lives_until_it_ends(store: Store) -> None:

@@ -91,7 +91,7 @@ def test_a_range_means_its_values_and_no_others(place: int, text: str, values: s
     assert isinstance(timing, Recurring)
     pattern = timing.pattern
     found = (pattern.minutes, pattern.hours, pattern.month_days, pattern.months, pattern.weekdays)
-    assert found[place] == values
+    assert found[place] == frozenset(values)
 
 
 @pytest.mark.parametrize(
