@@ -2,8 +2,8 @@
 
 A repository that somebody handed over can hold any. Until a person trusts them git runs none; what
 would then be stored is not what its owner meant, so nothing is stored or checked out either. The
-settings are looked at before each call of git, because they can be changed at any time. Git takes no
-copy of ours in their place, so who may write them, as no sandboxed command may, can still do so
+settings are looked at before each call of git, because they can be changed at any time. Git takes
+no copy of ours in their place, so who may write them, as no sandboxed command may, can still do so
 between our look and git's own.
 
 They are read from the files themselves, whatever the conditions under which git would include one

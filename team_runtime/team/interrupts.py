@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from team_runtime.crossing import Crossing
 from team_runtime.team.team import Team
@@ -30,6 +30,7 @@ class Interrupts:
         self.before = Crossing()
         """For what is done before there is a team; it ends as agents do."""
         self.seen = 0
+        self._acted_on = 0
 
     async def watch(self, *, task_status: TaskStatus[None]) -> None:
         """Receive signals until cancelled. Those that this process was told to ignore, as by
@@ -37,17 +38,26 @@ class Interrupts:
         before = {each: signal.getsignal(each) for each in SIGNALS}
         heard = [each for each in SIGNALS if before[each] is not signal.SIG_IGN]
         with _restoring(before), anyio.open_signal_receiver(*heard) as received:
+            for each in heard:  # the receiver's own handlers lose what comes as it ends
+                signal.signal(each, self._hear)
             task_status.started()
             async with anyio.create_task_group() as group:
                 async for _ in received:
-                    self.seen += 1
-                    if self.seen == 1:
-                        group.start_soon(self._drain)
-                    elif self.seen == 2:
-                        self._say("stopping now; press Ctrl-C again to leave everything as it is")
-                        self._force()
-                    else:
-                        self._leave()
+                    while self._acted_on < self.seen:
+                        self._acted_on += 1
+                        self._act(group)
+
+    def _hear(self, number: int, frame: object) -> None:
+        self.seen += 1
+
+    def _act(self, group: TaskGroup) -> None:
+        if self._acted_on == 1:
+            group.start_soon(self._drain)
+        elif self._acted_on == 2:
+            self._say("stopping now; press Ctrl-C again to leave everything as it is")
+            self._force()
+        else:
+            self._leave()
 
     def attach(self, team: Team) -> None:
         """From now on signals stop `team`, also those that came before."""
