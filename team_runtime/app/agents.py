@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from team_runtime.app.confinement import Confining
 from team_runtime.app.schedules import scheduling_of
 from team_runtime.app.workspace import Workspace
 from team_runtime.clock import SystemClock, SystemEntropy
@@ -72,22 +73,24 @@ ANSWERED: Final = "an answer in this run"
 
 
 def make_permissions(
-    settings: Settings, found: Loaded = NO_FILES, confined: bool = False
+    settings: Settings, found: Loaded = NO_FILES, confining: Confining | None = None
 ) -> RulePermissions:
     """The rules in force: of the settings, and of the workspace's files as far as they count.
-    `confined` says whether a sandbox holds all that commands could do.
+    `confining` says what holds commands.
     Raises `InputError` for one that can match nothing."""
 
     def rules(verdict: Verdict, given: Sequence[str], more: Sequence[OriginRule]) -> list[Rule]:
         named = [parse(text, verdict, f"{verdict.value} rule", TOOL_NAMES) for text in given]
         return [*named, *(parse(r.text, verdict, r.origin, TOOL_NAMES) for r in more)]
 
+    complete = confining is not None and confining.sandbox.complete
     return RulePermissions(
         settings.permission_mode,
         rules(Verdict.ALLOW, settings.allow, found.allow),
         rules(Verdict.DENY, settings.deny, found.deny),
         rules(Verdict.ASK, (), found.ask),
-        commands_confined=confined and settings.sandbox_allows_commands,
+        commands_confined=complete and settings.sandbox_allows_commands,
+        checks_confined=confining is not None and confining.isolates,
     )
 
 
@@ -262,6 +265,7 @@ class AgentFactory:
                 call_id=call_id,
                 place=place,
                 runner=ConfinedRunner(runner, confined),
+                reader=ConfinedRunner(runner, lambda command: confining.confine(command, False)),
                 environment=environment,
                 seen=seen,
                 spill=lambda file, data: self._spill(spill, file, data),

@@ -92,6 +92,11 @@ class Confining:
         """Whether there is a sandbox at all."""
         return self.sandbox.layer != "none"
 
+    @property
+    def isolates(self) -> bool:
+        """Whether a command reaches nothing but its own folder."""
+        return self.holds and not self.network and self.domains is None
+
     def told(self) -> str:
         """For agents: what holds their commands."""
         if not self.holds:

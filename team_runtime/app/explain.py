@@ -34,7 +34,7 @@ def explain(
     given = given if tool == name else from_claude(name, given)
     confining = Workspace(root, environ).confined_by(settings)
     found = load_hooks(root, environ, settings.hooks)
-    permissions = make_permissions(settings, found, confining.sandbox.complete)
+    permissions = make_permissions(settings, found, confining)
     place = Place(root, secrets=confining.secrets_in(root))
     try:
         asked = questions_about(name, EFFECTS[name], given, place)

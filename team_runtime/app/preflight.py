@@ -20,7 +20,7 @@ def check_settings(workspace: Workspace, settings: Settings) -> None:
     workspace.repository.head_branch()
     loaded = load_hooks(workspace.root, workspace.environ, settings.hooks)
     confining = workspace.confined_by(settings)
-    make_permissions(settings, loaded, confining.sandbox.complete)
+    make_permissions(settings, loaded, confining)
 
 
 def check_models(names: Iterable[str], environ: Mapping[str, str]) -> None:

@@ -47,7 +47,7 @@ def run_team_in(request: RunRequest) -> RunResult:
     repository = plain.repository
     loaded = load_hooks(request.root, request.environ, request.settings.hooks, request.hooks)
     confining = plain.confined_by(request.settings)
-    permissions = make_permissions(request.settings, loaded, confining.sandbox.complete)
+    permissions = make_permissions(request.settings, loaded, confining)
     models = Models(request.settings.retry_base, request.pace, request.models)
     models.get(request.settings.model)
     sinks = make_sinks(request.settings.notify, BlockingRunner(), request.environ, request.ring)

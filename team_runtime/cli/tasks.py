@@ -60,6 +60,8 @@ def _done(shared: Shared, task: Task, sentence: str) -> None:
 @shared_options
 def add(shared: Shared, subject: str, plan: bool, **given: Any) -> None:
     """Add a task."""
+    if given["check"] is not None:
+        only_a_person("say what a task has to pass")
     workspace = shared.workspace
     worktree = given.pop("worktree")
     blocked_by = [

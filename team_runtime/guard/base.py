@@ -46,6 +46,8 @@ class Question:
     """Whether the directory belongs to the agent's own claimed task."""
     protected: bool = False
     """Whether the path belongs to git or to the runtime's own state."""
+    is_check: bool = False
+    """Whether the command is a task's check, which the runtime runs in the task's folder."""
     hidden: bool = False
     """Whether no agent reads it: the runtime's records, and where secrets are."""
 

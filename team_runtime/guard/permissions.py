@@ -39,6 +39,7 @@ class RulePermissions:
         deny: Sequence[Rule],
         ask: Sequence[Rule] = (),
         commands_confined: bool = False,
+        checks_confined: bool = False,
     ) -> None:
         if mode not in MODES:
             raise InputError(f"unknown permission mode {mode!r}; modes are {', '.join(MODES)}")
@@ -47,6 +48,7 @@ class RulePermissions:
         self._deny = RuleSet(deny)
         self._ask = RuleSet(ask)
         self.commands_confined = commands_confined
+        self.checks_confined = checks_confined
 
     def decide(self, question: Question) -> Decision:
         """The verdict with its reason and the rule's origin. Total and pure."""
@@ -98,7 +100,11 @@ class RulePermissions:
             return Decision(Verdict.ASK, "landing moves your branch, so it asks")
         if self.commands_confined:
             return Decision(Verdict.ALLOW, "the sandbox confines commands", origin="sandbox")
-        return Decision(Verdict.ASK, "no rule allows this command")
+        if not question.is_check:
+            return Decision(Verdict.ASK, "no rule allows this command")
+        if self.checks_confined:
+            return Decision(Verdict.ALLOW, "the sandbox confines checks", origin="sandbox")
+        return Decision(Verdict.ASK, "no rule allows the command that is its check")
 
 
 class NarrowedPermissions:
@@ -124,6 +130,7 @@ class NarrowedPermissions:
             deny,
             ask,
             parent.commands_confined,
+            parent.checks_confined,
         )
 
     @property

@@ -50,6 +50,8 @@ SIDE_BY_SIDE: Final = 8
 _GO_ON: Final = "Do not try to get the same effect another way; go on without it or report it."
 PLAN_GATE: Final = "plan gate"
 """The origin of a decision that the gate made."""
+_RUN_LATER: Final = {"create_task": "check"}
+"""Inputs that are commands, by tool."""
 _GATED: Final = {Effect.EDIT, Effect.COMMAND, Effect.LAND, Effect.SCHEDULE}
 
 
@@ -289,7 +291,7 @@ def questions_about(tool: str, effect: Effect, input: Json, place: Place) -> lis
     elsewhere, about the one they lead to. Raises `ToolFailure` for a path that cannot be."""
     question = Question(tool, effect, input, None, place.in_task)
     if effect not in (Effect.READ, Effect.EDIT):
-        return [question]
+        return [question, *_later(question)]
     named = input.get("path") or "."
     with explained(named, place.root):
         try:
@@ -299,6 +301,15 @@ def questions_about(tool: str, effect: Effect, input: Json, place: Place) -> lis
                 raise
             return [question]  # the tool knows whether it may be read all the same
     return [_about(question, path, place) for path in paths]
+
+
+def _later(question: Question) -> list[Question]:
+    """What is asked about a command that the runtime will run because of the call."""
+    given = question.input.get(_RUN_LATER.get(question.tool, ""))
+    if not isinstance(given, str):
+        return []
+    command = {"command": given}
+    return [Question("bash", Effect.COMMAND, command, None, question.in_task, is_check=True)]
 
 
 def _about(question: Question, path: str, place: Place) -> Question:

@@ -51,8 +51,12 @@ class CompleteTask:
         self._team = team
 
     def run(self, input: CompleteTaskInput, context: ToolContext) -> str:
+        task = self._team.parts.board.get(input.task_id)
+        runner = context.runner
+        if task.worktree is None and task.created_by is not None and context.reader is not None:
+            runner = context.reader  # no agent's command changes the main checkout unasked
         finished = self._team.parts.assignments.complete(
-            context.agent, input.task_id, input.summary, context.runner
+            context.agent, input.task_id, input.summary, runner
         )
         commit = f" as commit {finished.commit[:12]}" if finished.commit else ""
         readied = ", ".join(task.id for task in finished.readied)

@@ -90,6 +90,8 @@ class ToolContext:
     seen: Seen
     spill: Callable[[str, bytes], Path]
     """Stores a large output under a name and returns where."""
+    reader: Runner | None = None
+    """Where a sandbox holds, runs what may change nothing."""
     readable: tuple[Path, ...] = ()
     """Further folders that may be read: where outputs were spilled to."""
     may: May = nothing
