@@ -15,9 +15,8 @@ from team_runtime.models.anthropic import AnthropicModel
 
 
 def check_settings(workspace: Workspace, settings: Settings) -> None:
-    """Raises `InputError`, `NotARepository`, `ProgramMissing` or `SandboxMissing` where a run with
-    these settings would end before it began. Its model is another matter."""
-    workspace.repository.head_branch()
+    """Raises `InputError` or `SandboxMissing` where a run with these settings would end before it
+    began. Its model is another matter."""
     loaded = load_hooks(workspace.root, workspace.environ, settings.hooks)
     confining = workspace.confined_by(settings)
     make_permissions(settings, loaded, confining)

@@ -44,8 +44,8 @@ def command(shared: Shared, session: str | None, **given: Any) -> None:
         kept = {"model": record.get("model"), "name": record.get("team")}
         return load(shared.root, os.environ, kept | {k: v for k, v in given.items() if v})
 
-    check_settings(workspace, settings({}))
     root = workspace.repository.root
+    check_settings(workspace, settings({}))
 
     def begun() -> None:
         records = [{}] if given["model"] else [{}, *workspace.sessions.list()]

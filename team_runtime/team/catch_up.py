@@ -7,8 +7,8 @@ follows from the change, so the conversations show whether it was sent, once the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import takewhile
 
-from team_runtime.board.model import lineage
 from team_runtime.loop.agent import Agent
 from team_runtime.team.planning import LEAD
 from team_runtime.team.team import Team, assignment_id
@@ -33,10 +33,12 @@ def catch_up(team: Team, agents: Mapping[str, Agent]) -> None:
 
 
 def _assign_again(team: Team, agent: Agent) -> None:
+    """Unless it knows of the task from an earlier claim, which only an end of a run has ended."""
     held = team.parts.assignments.of(agent.name)
     if held is None:
         return
-    ids = [assignment_id(held.task.id, epoch) for epoch in lineage(held.task)]
+    own = takewhile(lambda attempt: attempt.owner == agent.name, reversed(held.task.attempts))
+    ids = [assignment_id(held.task.id, attempt.epoch) for attempt in own]
     if agent.conversation.delivered.isdisjoint(ids):
         team.assign(agent.name, "runtime")
 

@@ -312,6 +312,31 @@ def test_a_firing_for_a_teammate_outlives_an_outage_as_one_for_the_lead_does(
 
 
 @pytest.mark.slow
+def test_a_teammate_with_a_task_is_told_of_it_once_in_however_many_runs(root: Path) -> None:
+    def begin(seen: Seen) -> Iterator[Any]:
+        yield bound_task()
+        yield [spawn("ann", task_id="task_1")]
+        while True:
+            yield "Fine."
+
+    def goes_on(seen: Seen) -> Iterator[Any]:
+        yield until("task_completed")
+        while True:
+            yield "Fine."
+
+    session = run_team(root, {"lead": begin, "ann": says(OUTAGE)}).result.session
+    for _ in range(3):
+        run_team(root, {"lead": says("Fine."), "ann": says(OUTAGE)}, resume=session)
+    scripts = {"lead": goes_on, "ann": says([write("one.txt")], [complete()], "Done.")}
+    ran = run_team(root, scripts, resume=session)
+    assert ran.result.exit_code == 0
+    assert ran.task().owner == "ann"
+    first = asked(ran.requests, "ann")[0].decode()
+    assert first.count("task_assigned") == 1
+    assert first.count("<team_message") == 1
+
+
+@pytest.mark.slow
 def test_through_the_real_sdk_a_teammate_goes_on_when_its_session_does(
     root: Path, tmp_path: Path
 ) -> None:
