@@ -55,6 +55,9 @@ def add_cron(
         errors = (team.get(agent).error, team.get(LEAD).error)
         return next((str(error) for error in errors if is_outage(error)), None)
 
+    def failure(agent: str) -> str:
+        return str(team.get(agent).error or "")
+
     def comes(entry: Entry) -> bool:
         """Whether it is due before the run's end, or soon when there is none."""
         limit = ends or clock.now() + AHEAD
@@ -73,6 +76,7 @@ def add_cron(
             is_open=is_open,
             waits_for=waits_for,
             outage=outage,
+            failure=failure,
             on_quiet=lambda: team.ring(LEAD),
         )
     )

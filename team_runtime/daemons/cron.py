@@ -57,6 +57,8 @@ class Surroundings:
     outage: Callable[[str], str | None]
     """Why an agent that has ended could not reach its model; `None` when it ended otherwise. The
     session goes on with it where it was."""
+    failure: Callable[[str], str]
+    """What went wrong with an agent that has failed; empty when nobody knows."""
     on_quiet: Callable[[], None]
     """Called when nothing can come any more that could before."""
 
@@ -275,7 +277,8 @@ class Cron:
         if end.state == "idle" and not end.lacked:
             schedules.acknowledged(*key)
         elif outage is None or not schedules.postponed(*key, outage):
-            note = end.lacked or f"{end.agent} has {end.state}"
+            why = self.parts.failure(end.agent) if failed else ""
+            note = end.lacked or f"{end.agent} has {end.state}" + (f": {why}" if why else "")
             schedules.failed(*key, note, backs_off=failed or outage is not None)
 
 

@@ -251,7 +251,9 @@ def test_a_turn_that_ends_in_an_error_counts_as_a_failure(root: Path, skew: Skew
     ran = run_team(root, {"lead": lead}, timeout=300)
 
     assert ran.result.exit_code == 1
-    assert history(root) == [[("failed", "lead has failed")]]
+    (((state, note),),) = history(root)
+    assert state == "failed"
+    assert str(note).startswith("lead has failed: The model call failed: it declined.")
     assert outside(root).schedules.entries()[0].history.failures == 1
 
 

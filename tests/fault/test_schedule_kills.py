@@ -52,6 +52,7 @@ class Life:
                 is_open=lambda: True,
                 waits_for=lambda entry: entry.is_due(NOW.now()),
                 outage=lambda agent: None,
+                failure=lambda agent: "",
                 on_quiet=lambda: None,
             )
         )
