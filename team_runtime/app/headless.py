@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from team_runtime.app.request import RunRequest
 from team_runtime.app.run import NOTIFY_SECONDS, run_team_in
@@ -32,8 +32,12 @@ from team_runtime.notify.sinks import make_sinks
 from team_runtime.process.adoption import adopting
 from team_runtime.process.run import BlockingRunner
 from team_runtime.store.files import Store
+from team_runtime.store.locks import Hold
 from team_runtime.store.presence import hold_daemon
 from team_runtime.team.interrupts import SIGNALS
+
+MOST_FAULTS: Final = 300
+"""So often in a row what goes wrong is tried again, once a second."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Serving:
     on_event: Callable[[dict[str, Any]], None] = lambda event: None
     models: Mapping[str, Model] = field(default_factory=dict)
     """Models that the caller brings, as for a run."""
+    on_fault: Callable[[TeamError], None] = lambda error: None
+    """Told of the first of the faults in a row that are tried again."""
 
 
 @dataclass
@@ -59,23 +65,40 @@ class Headless:
     _is_ended: bool = False
     _attention: Attention = field(default_factory=Attention)
     _changed_at: int = 0
+    _faults: int = 0
+    """How often in a row a look at what is due went wrong."""
 
     def serve(self, begun: Callable[[], None] = lambda: None) -> None:
         """Until `stop`, or a signal when this is the main thread. `begun` is called once it serves.
 
         Raises `DaemonRunning` when another process serves this workspace, `WorkspaceGone` when its
-        folder was moved or removed.
+        folder was moved or removed, and what went wrong too often in a row.
         """
         with hold_daemon(self._store) as hold, adopting(), self._telling():
             self._listen()
             begun()
             while not self._is_ended:
-                if self._is_needed():
-                    if not hold.is_in_place:
-                        raise WorkspaceGone(str(self.parts.workspace.root))
-                    self.tick()
-                    self._listen()
+                self._look(hold)
                 time.sleep(left_of_second(self._store.clock.now()))
+
+    def _look(self, hold: Hold) -> None:
+        """Look at what is due. What goes wrong, as on a full disk, is tried again for a while."""
+        try:
+            if self._is_needed():
+                if not hold.is_in_place:
+                    raise WorkspaceGone(str(self.parts.workspace.root))
+                self.tick()
+                self._listen()
+            self._faults = 0
+        except WorkspaceGone:
+            raise
+        except TeamError as error:
+            if self._faults == MOST_FAULTS:
+                raise
+            if self._faults == 0:
+                self.parts.on_fault(error)
+            self._faults += 1
+            self._attention.hint()
 
     @contextmanager
     def _telling(self) -> Iterator[None]:

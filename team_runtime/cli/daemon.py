@@ -10,7 +10,7 @@ import click
 
 from team_runtime.cli.common import Shared, only_a_person, shared_options
 from team_runtime.cli.options import setting_options
-from team_runtime.errors import InputError
+from team_runtime.errors import InputError, TeamError
 from team_runtime.text import one_line
 
 
@@ -56,7 +56,12 @@ def command(shared: Shared, session: str | None, **given: Any) -> None:
         _tell(shared, record)
 
     workspace.events.add(tell)
-    Headless(Serving(workspace, os.environ, settings, session, on_event=tell)).serve(begun)
+
+    def fault(error: TeamError) -> None:
+        shared.say(f"team: {one_line(str(error))} It is tried again each second.")
+
+    parts = Serving(workspace, os.environ, settings, session, on_event=tell, on_fault=fault)
+    Headless(parts).serve(begun)
     shared.say("team: the daemon has ended")
 
 

@@ -222,6 +222,8 @@ def test_without_a_limit_a_run_waits_for_one_shots_alone(root: Path) -> None:
 
 
 def test_what_needs_a_person_fails_and_the_next_slot_is_unaffected(root: Path, skew: Skew) -> None:
+    """cc#86412: it hung at a question that nobody saw."""
+
     def lead(seen: Seen) -> Iterator[Any]:
         yield [remind(cron=hourly(ago=10))]
         yield skew.jump(hours=1)
@@ -340,6 +342,8 @@ def test_mail_of_another_session_that_was_left_unread_is_not_taken_in(root: Path
 
 
 def test_a_schedule_that_a_session_start_hook_writes_fires_in_the_same_run(root: Path) -> None:
+    """cc#52550: it was read too early."""
+
     def at_start(payload: Mapping[str, Any]) -> None:
         due(root, payload["session_id"])
 

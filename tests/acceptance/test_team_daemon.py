@@ -8,18 +8,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from team_runtime.app import headless as headless_module
 from team_runtime.app.headless import Headless, Serving
 from team_runtime.app.preflight import check_models
 from team_runtime.clock import SystemClock
 from team_runtime.config import Settings
 from team_runtime.daemons.schedules import Schedule
-from team_runtime.errors import DaemonRunning, InputError
+from team_runtime.errors import DaemonRunning, InputError, StoreFailed, TeamError
 from team_runtime.store.presence import hold_daemon, hold_team
 from tests.support.api import Seen, team_environment
 from tests.support.cli import team_here
@@ -325,6 +327,41 @@ def test_reminders_fire_with_no_terminal_open_also_after_a_kill(root: Path) -> N
     (firing,) = team_here(root, "cron", "history", id, "--json").json
     entries = outside(root).sessions.transcript(firing["session"], "lead").entries()
     assert sum(len(entry.get("mail", ())) for entry in entries) == 1
+
+
+def no_room(*_: object) -> Any:
+    raise StoreFailed("here", "written", "No space left on device")
+
+
+def test_a_fault_between_two_runs_is_told_and_tried_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while the disk is full: the reminder comes once there is room."""
+    monkeypatch.setattr(headless_module, "left_of_second", lambda now: 0.01)
+    id = due(root)
+    headless, _ = daemon(root, says("I looked."))
+    schedules, told = headless.parts.workspace.schedules, list[TeamError]()
+    rightly, tries = schedules.decide, iter([no_room, no_room, no_room])
+    monkeypatch.setattr(schedules, "decide", lambda *given: next(tries, rightly)(*given))
+
+    def on_event(event: Mapping[str, Any]) -> None:
+        if event["kind"] == "run_ended":
+            headless.stop()
+
+    headless.parts = replace(headless.parts, on_fault=told.append, on_event=on_event)
+    headless.serve()
+    assert ["No space left" in str(error) for error in told] == [True]
+    assert firings(root, id)[0][0] == "acknowledged"
+
+
+def test_what_goes_wrong_again_and_again_ends_the_daemon(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(headless_module, "left_of_second", lambda now: 0.0)
+    headless, _ = daemon(root, says())
+    monkeypatch.setattr(headless.parts.workspace.schedules, "changed_at", no_room)
+    with pytest.raises(StoreFailed):
+        headless.serve()
 
 
 def test_a_daemon_whose_workspace_is_moved_away_ends_and_says_why(root: Path) -> None:

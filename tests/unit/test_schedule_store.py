@@ -79,6 +79,7 @@ def test_what_can_never_fire_is_refused_and_not_stored(
 def test_a_schedule_that_is_both_durable_and_recurring_fires_each_time(
     schedules: ScheduleStore, clock: HandClock
 ) -> None:
+    """cc#75188: listed, and never fired."""
     id = schedules.add(draft(durable=True, recurring=True)).id
     fired = [len(schedules.decide(id, NOON + timedelta(minutes=n))) for n in range(31)]
     assert sum(fired) == 3
@@ -309,6 +310,7 @@ def raced(workspace: Path, slots: int) -> Counter[str]:
 
 
 def test_two_daemons_on_one_workspace_give_out_each_slot_once(tmp_path: Path) -> None:
+    """cc#66509, hermes#51329: two that look at once both fired."""
     counts = raced(tmp_path, 150)
     assert len(counts) == 150
     assert set(counts.values()) == {1}

@@ -102,6 +102,7 @@ def test_eight_hours_of_sleep(policy: str) -> None:
 
 
 def test_three_hours_that_a_clock_was_set_forward_are_one_catch_up() -> None:
+    """cc#52930: slots were left out in silence."""
     history, fired = seen(made("0 * * * *"), at("12:30"), at("15:30"))
     assert fired == [[], ["15:00"]]
     assert skipped(history) == [("14:00", 2)]
@@ -205,6 +206,7 @@ def test_failing_turns_wait_longer_each_time_and_at_most_an_hour() -> None:
 
 
 def test_jitter_is_within_what_was_asked_for_and_spread_over_it() -> None:
+    """cc#56106: it was later than documented."""
     delays = [replace(made(jitter=60), id=f"cron_{n:08x}").delay / SECOND for n in range(2000)]
     assert min(delays) == 0
     assert max(delays) == 60
@@ -246,6 +248,7 @@ def test_a_slot_is_shown_in_the_zone_of_its_schedule() -> None:
 
 
 def test_missed_slots_are_caught_up_in_the_zone_of_the_schedule() -> None:
+    """openclaw#61028: in the machine's zone."""
     daily = made("0 9 * * *", zone="Asia/Tokyo", misfire=ALL)
     _, fired = seen(daily, NOON + timedelta(days=2, hours=13))
     assert fired == [["00:00", "00:00", "00:00"]], "nine in Tokyo is midnight in UTC"
