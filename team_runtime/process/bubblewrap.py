@@ -29,8 +29,7 @@ _BY_PROXY: Final = {
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _ADDRESS),
     **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
 }
-_ROOT: Final = ("--ro-bind", "/", "/")
-_SYSTEM: Final = ("--dev", "/dev", "--proc", "/proc")
+_ROOT: Final = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Bubblewrap:
         limits = policy.limits.given()
         if limits:
             argv += ["--info-fd", REPORT, "--block-fd", PASSAGE]
-        argv += ["--chdir", str(command.cwd.resolve()), "--"]
+        argv += ["--chdir", os.path.realpath(command.cwd), "--"]
         env = {"TMPDIR": str(TEMPORARY)}
         if policy.proxy is not None:
             argv += [sys.executable, "-I", "-S", "-c", _door(), CHANNEL, str(PORT)]
@@ -97,23 +96,15 @@ def _filter() -> bytes | None:
 
 
 def _mounts(policy: Confinement) -> Iterator[str]:
-    """Parents first, so that the deepest path decides.
-
-    Bubblewrap reads the list of all mounts again for each thing that it binds, so what is bound
-    comes before what else is mounted, where that is not over it.
-    """
-    late, below = [*_SYSTEM], ["/dev/", "/proc/"]
-    hidden = (*policy.hidden, TEMPORARY)
-    for place, (access, is_folder) in replace(policy, hidden=hidden).places().items():
-        if access is Access.HIDDEN and is_folder:
-            mode = () if place == str(TEMPORARY) else ("--perms", "0555")
-            late += (*mode, "--tmpfs", place)
-            below.append(f"{place}/")
-            continue
-        how = "--bind" if access is Access.WRITE else "--ro-bind"
-        source = "/dev/null" if access is Access.HIDDEN else place
-        if place.startswith(tuple(below)):
-            late += (how, source, place)
+    """Parents first, so that the deepest path decides."""
+    for place, (access, is_folder) in policy.places(TEMPORARY).items():
+        if access is Access.WRITE:
+            yield from ("--bind", place, place)
+        elif access is Access.READ:
+            yield from ("--ro-bind", place, place)
+        elif place == str(TEMPORARY):
+            yield from ("--tmpfs", place)
+        elif is_folder:
+            yield from ("--perms", "0555", "--tmpfs", place)
         else:
-            yield from (how, source, place)
-    yield from late
+            yield from ("--ro-bind", "/dev/null", place)

@@ -192,7 +192,8 @@ def opened_pipes(command: Command) -> Iterator[Pipes]:
             attached = (*attached, theirs.fileno())
         gate = None
         if command.limits:
-            gate = Gate(command.limits)
+            with _clear_errors(command):
+                gate = Gate(command.limits)
             stack.callback(gate.close)
             names = dict(zip((REPORT, PASSAGE), map(str, gate.descriptors), strict=True))
             argv = [names.get(part, part) for part in argv]

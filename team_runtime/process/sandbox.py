@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from team_runtime.process.base import Command, Completed, Runner, Serving
 
-_Real = tuple[str, bool]
+_Real = tuple[str, int]
 QUIET_GIT: Final = {"GIT_OPTIONAL_LOCKS": "0"}
 """The git directory is read-only, so git shall not try to refresh its index on the side."""
 
@@ -82,21 +82,23 @@ class Confinement:
     temporary: Path | None = None
     """A private folder for temporary files, for layers that cannot make one of their own."""
 
-    def places(self) -> dict[str, Place]:
+    def places(self, *also_hidden: Path) -> dict[str, Place]:
         """The named paths that change something, without links, parents first."""
         named: dict[str, Place] = {}
-        seen: dict[str, _Real] = {"": ("", True)}
+        seen: dict[str, _Real] = {"": ("", stat.S_IFDIR)}
         for access, paths in (
             (Access.WRITE, self.writable),
             (Access.READ, self.readable),
-            (Access.HIDDEN, self.hidden),
+            (Access.HIDDEN, (*self.hidden, *also_hidden)),
         ):
             for path in map(str, paths):
-                if os.access(path, os.F_OK):
-                    place, is_folder = _real(path, seen)
-                    before = named.get(place)
-                    strictest = access if before is None else max(access, before.access)
-                    named[place] = Place(strictest, is_folder)
+                # Most of what is hidden is not there, and this says so for less.
+                if access is Access.HIDDEN and not os.access(path, os.F_OK):
+                    continue
+                place, mode = _real(path, seen)
+                if mode:
+                    strictest = max(access, named[place].access) if place in named else access
+                    named[place] = Place(strictest, stat.S_ISDIR(mode))
         found: dict[str, Place] = {}
         for place in sorted(named, key=lambda path: path.count("/")):
             if named[place].access is not _nearest(place, found):
@@ -183,7 +185,8 @@ def _nearest(place: str, named: Mapping[str, Place]) -> Access:
 
 
 def _real(path: str, seen: dict[str, _Real]) -> _Real:
-    """The path without links, and whether it is a folder.
+    """The path without links, and the mode of what is there; 0 where nothing is that is ours to
+    see, or a loop of links.
 
     `seen` remembers what was found: this is done for some eighty paths before every command.
     """
@@ -198,12 +201,11 @@ def _real(path: str, seen: dict[str, _Real]) -> _Real:
     if stat.S_ISLNK(mode):
         place = os.path.realpath(path)
         mode = _mode(place)
-    seen[path] = place, stat.S_ISDIR(mode)
+    seen[path] = place, 0 if stat.S_ISLNK(mode) else mode
     return seen[path]
 
 
 def _mode(path: str) -> int:
-    """Of the path itself; 0 when it has gone meanwhile."""
     try:
         return os.lstat(path).st_mode
     except OSError:
