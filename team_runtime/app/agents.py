@@ -56,8 +56,8 @@ from team_runtime.tools.shell import Bash
 from team_runtime.tools.todo import TodoWrite
 from team_runtime.types import Json, Usage
 
-EFFECTS: Final[Mapping[str, Effect]] = {
-    tool.name: tool.effect
+TOOLS: Final[Mapping[str, type[Tool]]] = {
+    tool.name: tool
     for tool in (
         Bash, ReadFile, WriteFile, EditFile, Glob, Grep, TodoWrite, CreateTask, ListTasks, GetTask,
         ClaimTask, CompleteTask, UpdateTask, SpawnTeammate, ListTeammates, SendMessage,
@@ -66,8 +66,10 @@ EFFECTS: Final[Mapping[str, Effect]] = {
         ScheduleCron, ListCrons, CancelCron,
     )
 }  # fmt: skip
-"""Every tool there is, and what kind of thing it does."""
-TOOL_NAMES: Final = frozenset(EFFECTS)
+"""Every tool there is."""
+EFFECTS: Final[Mapping[str, Effect]] = {name: tool.effect for name, tool in TOOLS.items()}
+"""What kind of thing each does."""
+TOOL_NAMES: Final = frozenset(TOOLS)
 ANSWERED: Final = "an answer in this run"
 """The origin of a rule that somebody's answer has just made."""
 

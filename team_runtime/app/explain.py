@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from team_runtime.app.agents import EFFECTS, make_permissions
+from team_runtime.app.agents import TOOLS, make_permissions
 from team_runtime.app.hooks import load_hooks
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
 from team_runtime.errors import InputError
-from team_runtime.guard.base import Decision, Verdict, strictest
+from team_runtime.guard.base import Decision, Effect, Verdict, strictest
 from team_runtime.guard.claude_names import from_claude, names_of
-from team_runtime.loop.dispatch import questions_about
+from team_runtime.loop.dispatch import questions_about, validated
 from team_runtime.tools.base import Place, ToolFailure
 
 
@@ -22,9 +22,9 @@ def explain(
 ) -> Decision:
     """The decision about a call of the lead in the main checkout. `tool` may be Claude Code's name
     for it. Raises `InputError` for an unknown tool or an input that is no JSON object."""
-    name = next((ours for ours in EFFECTS if tool in names_of(ours)), None)
+    name = next((ours for ours in TOOLS if tool in names_of(ours)), None)
     if name is None:
-        raise InputError(f"there is no tool {tool!r}; tools are {', '.join(sorted(EFFECTS))}")
+        raise InputError(f"there is no tool {tool!r}; tools are {', '.join(sorted(TOOLS))}")
     try:
         given = json.loads(input)
     except ValueError as error:
@@ -37,7 +37,11 @@ def explain(
     permissions = make_permissions(settings, found, confining)
     place = Place(root, secrets=confining.secrets_in(root))
     try:
-        asked = questions_about(name, EFFECTS[name], given, place)
+        validated(TOOLS[name], given)
+        asked = questions_about(name, TOOLS[name].effect, given, place)
     except ToolFailure as refused:
-        return Decision(Verdict.DENY, str(refused), origin="boundary")
+        return Decision(Verdict.DENY, str(refused).rstrip("."), origin="boundary")
+    if given.get("path") and asked[0].effect is Effect.READ and asked[0].path is None:
+        refusal = f"{given['path']} is outside of the workspace"
+        return Decision(Verdict.DENY, refusal, origin="boundary")
     return strictest([permissions.decide(question) for question in asked])

@@ -144,14 +144,14 @@ class Dispatch:
             known = ", ".join(sorted(self.tools))
             named = one_line(call.name, 60)
             return _error(call, f"Error: there is no tool {named!r}. Your tools: {known}.")
-        input = _validated(tool, call.input)
+        input = validated(tool, call.input)
         call, told = self.hooks.before_call(call, self.place())
         if told.blocked:
             self._denied(call, "hook", told.reason)
             text = f"Refused by a hook: {told.reason}. The call did not run. {_GO_ON}"
             return _error(call, text)
         if told.changed or told.removed:
-            input = _validated(tool, call.input)
+            input = validated(tool, call.input)
         checked = self._check(tool, call, input, told)
         if checked.decision.verdict is Verdict.ASK:
             checked, told = self._asked(checked, told)
@@ -181,7 +181,7 @@ class Dispatch:
         if outcome.blocked:
             return checked.denied(f"a hook said no: {outcome.reason}", by_hook=True), told
         if outcome.changed or outcome.removed:
-            input = _validated(checked.tool, call.input)
+            input = validated(checked.tool, call.input)
             changed = self._check(checked.tool, call, input, told)
             is_denied = changed.decision.verdict is Verdict.DENY
             return changed if is_denied else changed.allowed(), told.followed_by(outcome)
@@ -268,7 +268,7 @@ class Dispatch:
         return with_context(result, PRE_TOOL_USE, told.context)
 
 
-def _validated(tool: Tool, input: Json) -> Any:
+def validated(tool: Tool | type[Tool], input: Json) -> Any:
     """The input as the tool's model. Raises `ToolFailure` with every fault in one line."""
     from pydantic import ValidationError
 

@@ -44,6 +44,26 @@ def test_what_no_mode_allows(tmp_path: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("tool", "call", "reason"),
+    [
+        ("read_file", {"path": "/etc/passwd"}, "/etc/passwd is outside of the workspace"),
+        ("Read", {"file_path": "../x"}, "../x is outside of the workspace"),
+        ("Grep", {"pattern": "x", "path": "/"}, "/ is outside of the workspace"),
+        ("bash", {"command": "ls", "sandbox": False}, "Extra inputs are not permitted"),
+        ("read_file", {}, "path: Field required"),
+        ("create_task", {"subject": "x", "check": "rm x"}, "denied by Bash(rm *)"),
+    ],
+)
+def test_what_would_not_run_is_not_said_to_be_allowed(
+    tmp_path: Path, tool: str, call: dict[str, object], reason: str
+) -> None:
+    root = make_repository(tmp_path / "w")
+    answer = explained(root, tool, json.dumps(call), "--allow", "Bash", "--deny", "Bash(rm *)")
+    assert answer["decision"] == "deny"
+    assert reason in str(answer["reason"])
+
+
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["nothing", "{}"], "there is no tool 'nothing'"),

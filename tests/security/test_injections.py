@@ -254,7 +254,19 @@ def test_what_a_person_sees_while_a_team_works(root: Path) -> None:
     shown: list[str] = []
     view = LineView(SystemClock(), shown.append)
     fields = ("subject", "text", "reason", "cause", "note", "role", "feedback", "path", "where")
-    more = ("name", "target", "to", "tool", "task", "plan", "by", "decision", "type", "state")
+    more = (
+        "why",
+        "name",
+        "target",
+        "to",
+        "tool",
+        "task",
+        "plan",
+        "by",
+        "decision",
+        "type",
+        "state",
+    )
     kinds = [
         *("agent_spawned", "agent_state", "tool_started", "tool_ended", "permission_denied"),
         *("task_created", "task_claimed", "task_completed", "task_released", "task_failed"),
