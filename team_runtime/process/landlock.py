@@ -17,7 +17,7 @@ from typing import Final
 
 from team_runtime.process.base import ATTACHED, Command
 from team_runtime.process.filter import compiled
-from team_runtime.process.sandbox import Access, Confinement, Limits, Place, rewritten
+from team_runtime.process.sandbox import Access, Confinement, Limits, Named, rewritten
 
 OLDEST: Final = 3
 """The first version that guards truncation."""
@@ -116,10 +116,10 @@ def _rules(policy: Confinement) -> Iterator[tuple[str, int]]:
     hidden, writable = (*policy.hidden, Path("/dev")), (*policy.writable, *_DEVICES)
     named = replace(policy, hidden=hidden, writable=writable).places()
     named = {path: place for path, place in named.items() if not _is_pointer(path, named)}
-    yield from _granted("/", Place(Access.READ, is_folder=True), named)
+    yield from _granted("/", Named(Access.READ, is_folder=True), named)
 
 
-def _is_pointer(path: str, named: Mapping[str, Place]) -> bool:
+def _is_pointer(path: str, named: Mapping[str, Named]) -> bool:
     """Whether it is the `.git` file of a worktree. To leave that out would keep the command from
     making files beside it, and the runtime never asks it where the repository is."""
     folder, _, name = path.rpartition("/")
@@ -132,7 +132,7 @@ def _is_pointer(path: str, named: Mapping[str, Place]) -> bool:
     )
 
 
-def _granted(path: str, place: Place, named: Mapping[str, Place]) -> Iterator[tuple[str, int]]:
+def _granted(path: str, place: Named, named: Mapping[str, Named]) -> Iterator[tuple[str, int]]:
     inside = f"{path.rstrip('/')}/"
     below = {other: named[other] for other in named if other.startswith(inside) and other != path}
     access = place.access
@@ -145,10 +145,10 @@ def _granted(path: str, place: Place, named: Mapping[str, Place]) -> Iterator[tu
         return
     yield path, _READ_DIR
     for child, is_folder in _entries(path):
-        yield from _granted(child, below.get(child, Place(access, is_folder)), below)
+        yield from _granted(child, below.get(child, Named(access, is_folder)), below)
 
 
-def _rights(place: Place) -> int:
+def _rights(place: Named) -> int:
     rights = _READ
     if place.access is Access.WRITE:
         rights = (_ALL_BUT_DEVICE_CALLS | _IOCTL_DEVICE) & ~_MAKE_DEVICES

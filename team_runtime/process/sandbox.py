@@ -28,7 +28,7 @@ class Access(enum.IntEnum):
     HIDDEN = 2
 
 
-class Place(NamedTuple):
+class Named(NamedTuple):
     """A path that a policy says something about."""
 
     access: Access
@@ -82,9 +82,9 @@ class Confinement:
     temporary: Path | None = None
     """A private folder for temporary files, for layers that cannot make one of their own."""
 
-    def places(self, *also_hidden: Path) -> dict[str, Place]:
+    def places(self, *also_hidden: Path) -> dict[str, Named]:
         """The named paths that change something, without links, parents first."""
-        named: dict[str, Place] = {}
+        named: dict[str, Named] = {}
         seen: dict[str, _Real] = {"": ("", stat.S_IFDIR)}
         for access, paths in (
             (Access.WRITE, self.writable),
@@ -98,8 +98,8 @@ class Confinement:
                 place, mode = _real(path, seen)
                 if mode:
                     strictest = max(access, named[place].access) if place in named else access
-                    named[place] = Place(strictest, stat.S_ISDIR(mode))
-        found: dict[str, Place] = {}
+                    named[place] = Named(strictest, stat.S_ISDIR(mode))
+        found: dict[str, Named] = {}
         for place in sorted(named, key=lambda path: path.count("/")):
             if named[place].access is not _nearest(place, found):
                 found[place] = named[place]
@@ -175,7 +175,7 @@ def rewritten(command: Command, argv: list[str], env: Mapping[str, str]) -> Comm
     return replace(command, argv=argv, env={**command.env, **QUIET_GIT, **env})
 
 
-def _nearest(place: str, named: Mapping[str, Place]) -> Access:
+def _nearest(place: str, named: Mapping[str, Named]) -> Access:
     """What holds for `place` because of a folder above it."""
     while place != "/":
         place = place.rpartition("/")[0] or "/"

@@ -19,7 +19,8 @@ from anyio import from_thread
 from team_runtime.errors import ProgramMissing
 from team_runtime.process.base import Command
 from team_runtime.process.bubblewrap import Bubblewrap
-from team_runtime.process.orphans import end_left_by
+from team_runtime.process.gate import Gate
+from team_runtime.process.orphans import end_left_by, left_by
 from team_runtime.process.run import BlockingRunner
 from team_runtime.process.sandbox import Confinement, Limits, Sandbox
 from tests.contract.test_runner import ThroughPortal
@@ -203,11 +204,11 @@ print("connected")
                 Cell(sandbox, grounds, runner).sh("echo > ran")
         assert not (grounds.worktree / "ran").exists()
 
+    @pytest.mark.usefixtures("sandbox")
     def test_no_command_when_the_runtime_dies_before_it_has_its_limits(
-        self, sandbox: Sandbox, grounds: Grounds
+        self, grounds: Grounds
     ) -> None:
-        """The process that waits is not ended by the kernel yet; the next run ends it, by its
-        mark."""
+        """Where the kernel does not end the process that waits, the next run does, by its mark."""
         mark = secrets.token_hex(8)
         argv = [sys.executable, "-c", NEVER_LETS_THROUGH, str(grounds.root), PATH, mark]
         runtime = subprocess.Popen(argv, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE)
@@ -215,8 +216,19 @@ print("connected")
         with runtime, runtime.stdout:
             waiting = int(runtime.stdout.readline())
             runtime.send_signal(signal.SIGKILL)
-        assert waiting in [user.pid for user in end_left_by([mark])]
+        end_left_by([mark])
+        assert waiting not in [user.pid for user in left_by([mark])]
         assert not (grounds.worktree / "ran").exists()
+
+    def test_no_end_of_a_pipe_lets_a_command_through(self) -> None:
+        """What the process has when the runtime is gone: it waits on."""
+        gate = Gate({"nproc": 10})
+        passage = os.dup(gate.descriptors[1])
+        gate.close()
+        os.set_blocking(passage, False)
+        with pytest.raises(BlockingIOError):
+            os.read(passage, 1)
+        os.close(passage)
 
 
 class AsNobody:
