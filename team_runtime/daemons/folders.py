@@ -53,22 +53,26 @@ class Floor:
     async def run(self, watching: Watching) -> None:
         """Look again and again, until cancelled."""
         self._bell = Bell()
-        known: Mapping[Path, int] = {}
-        is_first = True
+        known, is_sure = await to_thread.run_sync(self._look, watching)
         while True:
-            folders = await to_thread.run_sync(lambda: list(self.folders()))
-            found = await to_thread.run_sync(_states, folders)
+            await _pause(self._bell, watching, is_sure)
+            found, is_sure = await to_thread.run_sync(self._look, watching)
             for folder, state in found.items():
-                if not is_first and (not watching.active or known.get(folder) != state):
+                if not watching.active or known.get(folder) != state:
                     self.on_change(folder)
-            known, is_first = found, False
-            await self._pause(self._bell, watching, folders)
+            known = found
 
-    async def _pause(self, bell: Bell, watching: Watching, folders: list[Path]) -> None:
-        is_sure = await to_thread.run_sync(watching.covers, folders)
-        if is_sure and not await bell.wait(QUIET_SECONDS):
-            return
-        await anyio.sleep(LOOK_SECONDS if watching.active else BLIND_SECONDS)
+    def _look(self, watching: Watching) -> tuple[Mapping[Path, int], bool]:
+        """The states of the folders, and whether a change of them is sure to be told."""
+        folders = list(self.folders())
+        is_sure = watching.covers(folders)  # first: what changes from here on is told
+        return _states(folders), is_sure
+
+
+async def _pause(bell: Bell, watching: Watching, is_sure: bool) -> None:
+    if is_sure and not await bell.wait(QUIET_SECONDS):
+        return
+    await anyio.sleep(LOOK_SECONDS if watching.active else BLIND_SECONDS)
 
 
 def _states(folders: Iterable[Path]) -> Mapping[Path, int]:

@@ -27,6 +27,8 @@ from team_runtime.process.usage import processes
 _PROC: Final = Path("/proc")
 _PAUSE: Final = 1.0
 """Seconds between two looks for the dead."""
+_CHILDLESS: Final = 60.0
+"""The same while there is no child, and so nobody who could leave one of his to us."""
 _PATIENCE: Final = 3
 """Looks after which nobody else is going to ask how it ended."""
 _ROUNDS: Final = 500
@@ -91,20 +93,24 @@ def _collect(over: threading.Event) -> None:
     By number only, and late: whoever started a child itself learns how it ended first.
     """
     seen: Counter[int] = Counter()
-    while not over.wait(_PAUSE):
-        dead = _adopted(_PROC, "Z") if _somebody_died() else []
+    pause = _PAUSE
+    while not over.wait(pause):
+        died = _somebody_died()
+        pause = _CHILDLESS if died is None else _PAUSE
+        dead = _adopted(_PROC, "Z") if died else []
         seen = Counter({pid: seen[pid] + 1 for pid in dead})
         for pid, looks in seen.items():
             if looks >= _PATIENCE:
                 _reap(pid)
 
 
-def _somebody_died() -> bool:
-    """Whether any child waits to be asked; a look that takes nothing away."""
+def _somebody_died() -> bool | None:
+    """Whether any child waits to be asked, `None` if there are none; a look that takes nothing
+    away."""
     try:
         found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        return False
+        return None
     return found is not None
 
 

@@ -23,19 +23,20 @@ def is_covered(folders: Iterable[Path], process: Path = _SELF) -> bool:
     """Whether this process watches all of these folders that are there, each on a file system of
     which every change is told. `False` also where the system does not say."""
     try:
-        watched = frozenset(_watched(process))
-        kinds = _mounted(process / "mountinfo")
+        watched, kinds = frozenset(_watched(process)), _mounted(process / "mountinfo")
     except OSError:
         return False
+    is_local = dict[int, bool]()
     for folder in folders:
         try:
-            real = folder.resolve(strict=True)
-            inode = real.stat().st_ino
+            state = folder.stat()
+            if state.st_dev not in is_local:
+                is_local[state.st_dev] = _kind(folder.resolve(strict=True), kinds) in LOCAL
         except FileNotFoundError:
             continue  # what is made there is told of by the folder above
         except (OSError, RuntimeError):  # before Python 3.13 links in a circle are the latter
             return False
-        if inode not in watched or _kind(real, kinds) not in LOCAL:
+        if state.st_ino not in watched or not is_local[state.st_dev]:
             return False
     return True
 
@@ -44,20 +45,21 @@ def _watched(process: Path) -> Iterator[int]:
     """The inodes that the kernel watches for this process."""
     for descriptor in (process / "fd").iterdir():
         with suppress(FileNotFoundError):  # closed meanwhile, as the one of this listing
-            if descriptor.readlink().name.endswith("inotify"):
+            if descriptor.readlink().name == "anon_inode:inotify":
                 told = (process / "fdinfo" / descriptor.name).read_text(encoding="ascii")
                 yield from (int(inode, 16) for inode in _WATCHED.findall(told))
 
 
-def _mounted(table: Path) -> Mapping[Path, str]:
+def _mounted(table: Path) -> Mapping[str, str]:
     """The kind of the file system at each mount point; the last one there hides the others."""
     found = {}
     for line in os.fsdecode(table.read_bytes()).splitlines():
         left, _, right = line.partition(" - ")
         point = _ESCAPE.sub(lambda match: chr(int(match[1], 8)), left.split(" ")[4])
-        found[Path(point)] = right.partition(" ")[0]
+        found[point] = right.partition(" ")[0]
     return found
 
 
-def _kind(folder: Path, kinds: Mapping[Path, str]) -> str | None:
-    return next((kinds[above] for above in (folder, *folder.parents) if above in kinds), None)
+def _kind(folder: Path, kinds: Mapping[str, str]) -> str | None:
+    above = map(str, (folder, *folder.parents))
+    return next((kinds[point] for point in above if point in kinds), None)

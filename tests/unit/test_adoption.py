@@ -34,7 +34,7 @@ def until(holds):
         if holds(): return
         time.sleep(0.01)
     raise SystemExit("it did not happen")
-adoption._PAUSE = 0.02
+adoption._PAUSE = adoption._CHILDLESS = 0.02
 """
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone adopts")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from anyio import from_thread
 
+from team_runtime.crossing import Bell
 from team_runtime.daemons import folders
 from team_runtime.daemons.folders import Floor
 
@@ -157,20 +157,21 @@ def test_how_long_it_waits(
 
 
 def test_an_event_ends_the_long_wait_because_others_may_be_lost_behind_it(
-    boxes: list[Path],
+    boxes: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> Path:
         waiting = anyio.Event()
         send, receive = anyio.create_memory_object_stream[Path](100)
 
-        class Sure(Events):
-            def covers(self, folders: Iterable[Path]) -> bool:
-                from_thread.run_sync(waiting.set)
-                return True
+        class Ear(Bell):
+            async def wait(self, seconds: float) -> bool:
+                waiting.set()
+                return await super().wait(seconds)
 
+        monkeypatch.setattr(folders, "Bell", Ear)
         floor = Floor(lambda: boxes, send.send_nowait)
         async with send, receive, anyio.create_task_group() as group:
-            group.start_soon(floor.run, Sure())
+            group.start_soon(floor.run, Events(sure=True))
             with anyio.fail_after(20):
                 await waiting.wait()
                 (boxes[1] / "unheard").touch()
