@@ -5,7 +5,7 @@ SECURITY := tests/security $(wildcard tests/acceptance/test_hostile_workspace.py
 	tests/acceptance/test_team_sandbox.py tests/acceptance/test_cli_trust.py \
 	tests/unit/test_git_hostile.py tests/unit/test_beneath.py)
 DAEMONS := $(wildcard tests/*/test_*job*.py tests/*/test_*schedule*.py tests/*/test_*daemon*.py \
-	$(patsubst %,tests/unit/test_%.py,when slots supervisor folders clock_watch notify spool) \
+	$(patsubst %,tests/unit/test_%.py,when slots attention supervisor folders clock_watch rest notify spool) \
 	tests/acceptance/test_requests.py)
 NOTHING_SKIPPED := TEAM_TESTS_NO_SKIP=1 $(PYTHON) -m pytest -n auto -m "not fault"
 

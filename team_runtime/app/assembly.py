@@ -154,7 +154,8 @@ def _watch(workspace: Workspace, heard: Heard, supervisor: Supervisor) -> Watch:
         floor.hear()
         heard.on_file(path)
 
-    watching = watch(watched, on_file, layout.tasks, floor.hear)
+    above = [layout.team, layout.job_requests.parent, layout.workspace]
+    watching = watch(watched, on_file, layout.tasks, floor.hear, above)
     supervisor.add("folders", partial(floor.run, watching))
     return watching
 

@@ -13,10 +13,12 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
+from team_runtime.app.hearing import Ear
 from team_runtime.app.request import RunRequest
+from team_runtime.app.rest import Rest, resting
 from team_runtime.app.run import NOTIFY_SECONDS, run_team_in
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
@@ -38,6 +40,10 @@ from team_runtime.team.interrupts import SIGNALS
 
 MOST_FAULTS: Final = 300
 """So often in a row what goes wrong is tried again, once a second."""
+SURE: Final = timedelta(minutes=5)
+"""Between two looks at the schedules when every change in them is told."""
+UNSURE: Final = timedelta(minutes=1)
+"""The same otherwise; whether files came or went is then looked at every second."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +69,12 @@ class Headless:
 
     parts: Serving
     _is_ended: bool = False
-    _attention: Attention = field(default_factory=Attention)
+    _attention: Attention = field(default_factory=lambda: Attention(UNSURE))
     _changed_at: int = 0
     _faults: int = 0
     """How often in a row a look at what is due went wrong."""
+    _ring: Callable[[], None] = lambda: None
+    """Ends the rest between two looks."""
 
     def serve(self, begun: Callable[[], None] = lambda: None) -> None:
         """Until `stop`, or a signal when this is the main thread. `begun` is called once it serves.
@@ -74,21 +82,57 @@ class Headless:
         Raises `DaemonRunning` when another process serves this workspace, `WorkspaceGone` when its
         folder was moved or removed, and what went wrong too often in a row.
         """
-        with hold_daemon(self._store) as hold, adopting(), self._telling():
-            self._listen()
+        clock = self._store.clock
+        with (
+            hold_daemon(self._store) as hold,
+            adopting(),
+            self._telling(),
+            resting(clock) as rest,
+            self._hearing(rest) as ear,
+        ):
+            self._listen(rest)
             begun()
             while not self._is_ended:
-                self._look(hold)
-                time.sleep(left_of_second(self._store.clock.now()))
+                self._look(hold, ear, rest)
+                rung = rest.until(self._moment(ear, clock.now()))
+                if rung and not (self._is_ended or self._attention.is_due(now := clock.now())):
+                    time.sleep(left_of_second(now))  # many changes, one look
 
-    def _look(self, hold: Hold) -> None:
+    @contextmanager
+    def _hearing(self, rest: Rest) -> Iterator[Ear]:
+        """What changes in the schedules ends the rest, and so does `stop`. That the workspace was
+        moved or removed shows in the folder that it is in."""
+        layout = self._store.layout
+
+        def change() -> None:
+            self._attention.hint()
+            rest.ring()
+
+        self._store.folder(layout.schedules)
+        above = [layout.team, layout.workspace, layout.workspace.parent]
+        ear, self._ring = Ear(layout.schedules, above, change), rest.ring
+        try:
+            with ear.open():
+                yield ear
+        finally:
+            self._ring = lambda: None
+
+    def _moment(self, ear: Ear, now: datetime) -> datetime:
+        """When to look at the clock, or at whether something has changed."""
+        self._attention.longest = SURE if ear.is_sure else UNSURE
+        if ear.is_sure and not self._attention.is_needed(now):
+            return self._attention.moment(now)
+        return now + timedelta(seconds=left_of_second(now))
+
+    def _look(self, hold: Hold, ear: Ear, rest: Rest) -> None:
         """Look at what is due. What goes wrong, as on a full disk, is tried again for a while."""
         try:
-            if self._is_needed():
+            if self._is_needed(ear):
                 if not hold.is_in_place:
                     raise WorkspaceGone(str(self.parts.workspace.root))
-                self.tick()
-                self._listen()
+                with ear.looking():
+                    self.tick()
+                self._listen(rest)
             self._faults = 0
         except WorkspaceGone:
             raise
@@ -115,6 +159,7 @@ class Headless:
     def stop(self) -> None:
         """End within a second after what is going on. Safe in a signal handler."""
         self._is_ended = True
+        self._ring()
 
     def tick(self) -> None:
         """Wake the session of what is due the longest, if there is any and no team is running."""
@@ -138,20 +183,21 @@ class Headless:
     def _emit(self) -> Emit:
         return self.parts.workspace.events.emit
 
-    def _listen(self) -> None:
+    def _listen(self, rest: Rest) -> None:
         """Anew after each run, which has its own ear for signals and leaves none behind. The end of
         a terminal is no end of a daemon."""
         if threading.current_thread() is threading.main_thread():
+            rest.hear_signals()
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             for number in SIGNALS:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     signal.signal(number, lambda *_: self.stop())
 
-    def _is_needed(self) -> bool:
+    def _is_needed(self, ear: Ear) -> bool:
         changed_at = self.parts.workspace.schedules.changed_at()
         if changed_at != self._changed_at:
             self._changed_at = changed_at
-            self._attention.hint()
+            ear.hear()
         return self._attention.is_needed(self._store.clock.now())
 
     def _due(self, now: datetime) -> Entry | None:

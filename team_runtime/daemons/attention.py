@@ -19,7 +19,9 @@ def left_of_second(now: datetime) -> float:
 class Attention:
     """What the last look at the schedules means for the next. Hints may come from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: timedelta = LOOK) -> None:
+        self.longest = longest
+        """The longest time between two looks."""
         self._changed = True
         self._looked: datetime | None = None
         self._next: datetime | None = None
@@ -35,7 +37,7 @@ class Attention:
         """Whether a slot has come, something has changed, or the last look is long ago."""
         if self._changed or self._looked is None:
             return True
-        return self.is_due(now) or abs(now - self._looked) >= LOOK
+        return self.is_due(now) or abs(now - self._looked) >= self.longest
 
     def is_due(self, now: datetime) -> bool:
         """Whether a slot has come."""
@@ -44,7 +46,7 @@ class Attention:
     def moment(self, now: datetime) -> datetime:
         """When to look at the clock again: at the next slot, when the last look will be long ago,
         or, when that has come already, with the next second."""
-        moments = [self._next, (self._looked or now) + LOOK]
+        moments = [self._next, (self._looked or now) + self.longest]
         first = min(moment for moment in moments if moment is not None)
         return first if first > now else now + timedelta(seconds=left_of_second(now))
 

@@ -48,9 +48,11 @@ def watch(
     on_change: Callable[[Path], None],
     later: Path | None = None,
     on_folders: Callable[[], None] | None = None,
+    above: Sequence[Path] = (),
 ) -> Watch:
     """Call `on_change` with each path that changes in or under `paths`, on the watch's thread, and
-    `on_folders` when one of these folders, or one in them, is made, moved or removed.
+    `on_folders` when a folder is made, moved or removed in or under `paths`, or in one of those
+    `above` that can be read.
 
     The folder `later` may be missing: it is watched from when it appears, and what is in it by
     then counts as changed.
@@ -70,9 +72,9 @@ def watch(
         events.DirDeletedEvent,
     ]
     told = changes if on_folders is None else changes + moves
-    above = set[Path]() if on_folders is None else {path.parent for path in paths}
-    if later is not None and (on_folders is not None or not later.is_dir()):
-        above.add(later.parent)
+    aside = {path for path in above if os.access(path, os.R_OK)}
+    if later is not None and not later.is_dir():
+        aside.add(later.parent)
 
     class Handler(events.FileSystemEventHandler):
         def on_any_event(self, event: FileSystemEvent) -> None:
@@ -103,7 +105,7 @@ def watch(
         observer = Observer()
         for path in paths:
             begin(observer, path)
-        for path in above:
+        for path in aside:
             observer.schedule(handler, str(path), event_filter=moves)
         observer.start()
         if later is not None and later.is_dir():

@@ -374,6 +374,17 @@ def test_a_daemon_whose_workspace_is_moved_away_ends_and_says_why(root: Path) ->
         assert process.process.wait(20) == 2
 
 
+@pytest.mark.slow
+def test_a_daemon_that_rests_hears_of_a_schedule_and_of_the_next(root: Path) -> None:
+    with Real(root) as process:
+        process.until("waiting for schedules")
+        for _ in range(2):
+            added = team_here(root, "cron", "add", "in 1 second", "stretch", "--json").json
+            process.until("state=acknowledged")
+            assert [state for state, _ in firings(root, added["id"])] == ["acknowledged"]
+        assert process.end(signal.SIGTERM) == 0
+
+
 def test_a_signal_is_heard_right_after_a_run_that_was_woken(root: Path) -> None:
     """The run had an ear of its own for signals; the daemon's must be back as the run is over."""
     due(root)

@@ -84,16 +84,19 @@ def test_a_folder_is_covered_while_the_kernel_watches_it(tmp_path: Path) -> None
     assert not watching.covers([box])
 
 
-@pytest.mark.parametrize("how", ["replaced", "removed", "removed from above"])
+@pytest.mark.parametrize("how", ["replaced", "removed", "removed from above", "moved from above"])
 def test_a_folder_that_is_replaced_is_told_and_is_not_covered_any_more(
     tmp_path: Path, how: str
 ) -> None:
     mail = tmp_path / "team" / "mail"
     mail.mkdir(parents=True)
     told = threading.Event()
-    watching = watch([mail], lambda path: None, on_folders=told.set)
+    above = [mail.parent, tmp_path, tmp_path / "not-there"]
+    watching = watch([mail], lambda path: None, on_folders=told.set, above=above)
     if how == "replaced":
         mail.rename(tmp_path / "old")
+    elif how == "moved from above":
+        mail.parent.rename(tmp_path / "old")
     else:
         shutil.rmtree(mail if how == "removed" else mail.parent)
     assert told.wait(20)
