@@ -89,6 +89,8 @@ class Teammate:
     def _has_work(self) -> bool:
         """Mail first, then the own unfinished task, then at most one new one."""
         parts = self.team.parts
+        # Asked before the mail is looked at: what is over by then has sent its mail already.
+        is_waiting = self.member.asked or self.team.waits(self._name)
         if any(message.wakes for message in parts.bus.unread(self._name)):
             self.member.reminders = 0
             return True
@@ -96,7 +98,7 @@ class Teammate:
         if self._waits_for_plan() and not self.member.remind:
             return False
         if parts.assignments.of(self._name) is not None:
-            return self._reminded()
+            return self._reminded(is_waiting)
         return self._claims()
 
     def _let_go(self) -> None:
@@ -110,10 +112,10 @@ class Teammate:
         waits = self.team.parts.assignments.waits_for_plan(self._name)
         return self.member.planned or waits
 
-    def _reminded(self) -> bool:
-        """Go on with the own task: at once, unless a question of it may still be answered."""
+    def _reminded(self, is_waiting: bool) -> bool:
+        """Go on with the own task: at once, unless it waits for an answer or for a job."""
         member = self.member
-        if (member.asked or self.team.waits(self._name)) and not member.remind:
+        if is_waiting and not member.remind:
             return False
         member.remind = member.planned = False
         task_id = self._task_id()
