@@ -202,6 +202,24 @@ def test_a_write_through_a_dangling_link_makes_its_target(root: Path) -> None:
     assert (root / "a" / "c" / "new").read_bytes() == b"new"
 
 
+def test_a_file_that_becomes_a_link_once_it_was_looked_at_is_refused(root: Path) -> None:
+    """`may` is asked between the look at the path and its use."""
+    secret, file = root.parent / "outside" / "secret", root / "a" / "file"
+
+    def swap(path: str) -> bool:
+        file.unlink()
+        file.symlink_to("../../outside/secret")
+        return True
+
+    with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
+        Beneath(root).read("a/file", swap, MOST)
+    file.unlink()
+    file.write_text("back")
+    with pytest.raises(OSError, match="not a regular file"):
+        Beneath(root).write("a/file", b"new", swap)
+    assert secret.read_text() == "secret"
+
+
 @pytest.mark.parametrize("times", [400, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_no_swapped_link_leads_out(root: Path, times: int) -> None:
     """Another thread swaps a folder for a link to the outside, again and again."""
