@@ -312,7 +312,8 @@ _CARRIERS: Final[dict[str, frozenset[str]]] = {
     for names, subcommands in {
         "bunx concurrently cross-env dotenv env-cmd nix-shell nodemon npx pnpx uvx": "",
         "asdf direnv doppler infisical mise op aws-vault chamber": "exec run x",
-        "bun bundle npm pnpm yarn lerna nx": "dlx exec run x",
+        "bun bundle lerna nx yarn": "dlx exec run x",
+        "npm pnpm": "dlx exec x",
         "conda hatch mamba micromamba pdm pipenv pipx pixi poetry rye uv rustup": "run tool",
         "docker docker-compose nerdctl podman kubectl oc lxc": "compose debug exec run",
         "cargo": "watch",
