@@ -46,7 +46,7 @@ class Settling:
             self.reminded.update(waiting)
             return Settled.REMIND
         unfinished = [] if waiting else [m for m in idle if self._unfinished(m)]
-        unfinished = [m for m in unfinished if not team.waits(m.name)]
+        unfinished = [m for m in unfinished if not (team.waits(m.name) or self._has_mail(m))]
         for member in unfinished:
             team.change(member.name, remind=True)
             team.ring(member.name)

@@ -92,7 +92,7 @@ class Teammate:
         # Asked before the mail is looked at: what is over by then has sent its mail already.
         is_waiting = self.member.asked or self.team.waits(self._name)
         if any(message.wakes for message in parts.bus.unread(self._name)):
-            self.member.reminders = 0
+            self.member.reminders, self.member.remind = 0, False
             return True
         self._let_go()
         if self._waits_for_plan() and not self.member.remind:

@@ -13,6 +13,7 @@ import pytest
 
 from team_runtime.daemons.job_parts import JobLimits
 from team_runtime.daemons.job_records import Job
+from team_runtime.daemons.jobs import Jobs
 from team_runtime.errors import InputError
 from team_runtime.guard.hook_config import PythonHook
 from team_runtime.types import Block
@@ -190,6 +191,37 @@ def test_a_task_is_not_completed_while_its_job_runs_and_nobody_is_reminded(root:
     ran = run(root, lead, scripts={"ann": ann})
     assert ran.result.exit_code == 0, ran.result
     assert ran.file_on("team/one", "made.txt") == "late"
+    assert "is still yours" not in ran.shown("ann")
+
+
+def test_a_job_that_ends_just_when_it_is_looked_for_reminds_nobody(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its mail was not there when the mail was looked at, and is there once it has ended."""
+    runs = Jobs.can_wake
+
+    def ends_meanwhile(jobs: Jobs, agent: str) -> bool:
+        if runs(jobs, agent):
+            (root / "go").touch()
+            wait_for(lambda: not runs(jobs, agent))
+        return False
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [*bound_task(), spawn("ann", task_id="task_1")]
+        yield until("task_completed")
+        while True:
+            yield "Done."
+
+    def ann(seen: Seen) -> Iterator[Any]:
+        yield [job("until [ -e ../../go ]; do sleep 0.01; done")]
+        yield "I wait for it."
+        yield [complete()]
+        yield "Done."
+
+    monkeypatch.setattr(Jobs, "can_wake", ends_meanwhile)
+    ran = run(root, lead, scripts={"ann": ann})
+    assert ran.result.exit_code == 0, ran.result
+    assert len(told(ran, "ann")) == 1
     assert "is still yours" not in ran.shown("ann")
 
 
