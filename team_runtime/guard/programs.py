@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 NO_SCRIPT: Final = "-"
@@ -31,6 +32,10 @@ class Options:
     operands: int | None = None
     """How many operands there may be: a further one is written to."""
 
+    @cached_property
+    def _names(self) -> str:
+        return "".join(f"\0{long}" for long in self.long)
+
     def risks(self, args: Sequence[str]) -> list[str]:
         operands = [arg for arg in args if not arg.startswith("-")]
         found = [arg for arg in args if self._is_risk(arg)]
@@ -39,11 +44,11 @@ class Options:
     def _is_risk(self, arg: str) -> bool:
         if arg.startswith("--") and arg != "--":
             name = arg[2:].partition("=")[0]
-            if any(long.startswith(name) for long in self.long):
+            if f"\0{name}" in self._names:
                 return True
         elif arg.startswith("-") and set(self.short) & set(arg[1:]):
             return True
-        if any(arg.startswith(word) for word in self.words):
+        if arg.startswith(self.words):
             return True
         return bool(self.text) and re.search(self.text, arg) is not None
 
