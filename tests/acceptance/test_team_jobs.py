@@ -30,9 +30,12 @@ from tests.support.scripted_team import (
     run_team,
     spawn,
     until,
+    when_idle,
 )
 
 ENDED = until("job_ended")
+UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
+"""What a job of the lead does until there is a file `go`."""
 KEY = "canary-" + "4711" * 4
 NOTIFICATION = re.compile(r"<task_notification ([^>]*)>(.*?)</task_notification>", re.DOTALL)
 
@@ -64,12 +67,12 @@ def told(ran: Ran, agent: str = "lead") -> list[tuple[str, str]]:
 
 def test_slow_work_returns_a_placeholder_and_wakes_the_idle_agent_once(root: Path) -> None:
     def lead(seen: Seen) -> Iterator[Any]:
-        yield [job("echo '<b>'; sleep 0.3; exit 3")]
+        yield [job(f"echo '<b>'; {UNTIL_GO}; exit 3")]
         assert "Started job_1." in seen.text
         yield "I wait."
         yield "I have seen it."
 
-    ran = run(root, lead)
+    ran = run(root, lead, also=when_idle("lead", (root / "go").touch))
     assert ran.result.ending.text == "I have seen it."
     ((attributes, text),) = told(ran)
     assert attributes == 'job="job_1" status="failed" exit_code="3"'
@@ -411,9 +414,10 @@ def test_a_stop_hook_is_told_what_runs_and_asked_again_when_it_has_ended(root: P
 
     def note(payload: Any) -> None:
         asked.append(payload["background_tasks"])
+        (root / "go").touch()
 
     def lead(seen: Seen) -> Iterator[Any]:
-        yield [job("sleep 0.3")]
+        yield [job(UNTIL_GO)]
         yield "Waiting."
         yield "Done."
 

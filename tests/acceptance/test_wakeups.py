@@ -32,6 +32,7 @@ from tests.support.scripted_team import (
     run_team,
     spawn,
     until,
+    when_idle,
 )
 
 pytestmark = pytest.mark.slow
@@ -103,13 +104,15 @@ def test_it_starts_one_turn_of_the_idle_agent_that_it_is_for(root: Path, what: s
 
 def test_a_job_that_ends_starts_one_turn_of_the_agent_that_began_it(root: Path) -> None:
     def ann(seen: Seen) -> Iterator[Any]:
-        yield [call("bash", command="sleep 1", run_in_background=True)]
+        wait = f"until [ -e '{root}/go' ]; do sleep 0.02; done"
+        yield [call("bash", command=wait, run_in_background=True)]
         yield "It runs."
         yield "It has ended."
 
     ran = run_team(
         root,
         {"lead": with_idle_mates(), "ann": ann, "bob": says("Ready.")},
+        also=when_idle("ann", (root / "go").touch),
         allow=["Bash"],
     )
     assert ran.result.exit_code == 0

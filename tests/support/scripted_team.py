@@ -246,6 +246,16 @@ def run_team(
     return ran
 
 
+def when_idle(agent: str, act: Callable[[], None]) -> Callable[[Event], None]:
+    """For `also`: act whenever the agent has become idle."""
+
+    def hear(event: Event) -> None:
+        if (event["kind"], event["agent"], event.get("state")) == ("agent_state", agent, "idle"):
+            act()
+
+    return hear
+
+
 def bound_task(name: str = "one", number: int = 1, **given: Any) -> list[Block]:
     """Calls that make the task of this number, with a worktree of this name."""
     return [
