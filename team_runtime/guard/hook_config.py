@@ -103,7 +103,7 @@ class Hook:
     """The file and the place in it."""
     timeout: float = TIMEOUT
     denies_on_error: bool = False
-    """Whether what it gates is refused when the hook itself fails."""
+    """Whether what it gates is refused, or the result kept back, when the hook itself fails."""
     scripts: Mapping[Path, str] = field(default_factory=dict)
     """Files that it was trusted with, and the digest that each had then."""
 
@@ -112,8 +112,8 @@ class Hook:
 class PythonHook:
     """A hook that a program brings along (`RunRequest.hooks`).
 
-    `on_error` is `deny` or `allow`: what happens to what it gates when it fails. `None` means
-    `deny` for every gate.
+    `on_error` is `deny` or `allow`: what happens to what it gates, or to the result that it may
+    replace, when it fails. `None` means `deny` for every gate.
     """
 
     event: str
@@ -315,7 +315,7 @@ def _denies(value: Json, event: HookEvent, at: _At) -> bool:
         return event.gates
     if value not in ("deny", "allow"):
         raise at.wrong(f"on_error is {value!r}; it must be deny or allow")
-    if not event.gates:
+    if not event.gates and not event.replaces:
         raise at.wrong(f"on_error has no meaning for {event.name}, which gates nothing")
     return str(value) == "deny"
 

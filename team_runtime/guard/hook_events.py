@@ -55,6 +55,8 @@ class HookEvent:
     """Whether it comes before something is done: then a hook that fails refuses it."""
     context: str | None = None
     """Where context that a hook adds goes; `None` when it cannot add any."""
+    replaces: bool = False
+    """Whether a hook may replace the result that it is told of."""
 
 
 _TOOL: Final = ("tool_name", "tool_input", "tool_use_id")
@@ -110,6 +112,7 @@ _ROWS: Final = (
         matches="tool_name",
         blocks="the agent reads the reason beside the result",
         context="the call's result",
+        replaces=True,
     ),
     HookEvent(
         POST_TOOL_USE_FAILURE,
@@ -118,6 +121,7 @@ _ROWS: Final = (
         matches="tool_name",
         blocks="the agent reads the reason beside the result",
         context="the call's result",
+        replaces=True,
     ),
     HookEvent(
         STOP,

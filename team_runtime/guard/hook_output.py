@@ -16,6 +16,8 @@ from typing import Any, Final
 from team_runtime.guard.base import Verdict
 from team_runtime.guard.hook_events import (
     PERMISSION_REQUEST,
+    POST_TOOL_USE,
+    POST_TOOL_USE_FAILURE,
     PRE_TOOL_USE,
     SESSION_START,
     SUBAGENT_START,
@@ -33,9 +35,12 @@ _TOP: Final = {
     "continue", "stopReason", "suppressOutput", "systemMessage", "decision", "reason",
     "hookSpecificOutput", "additionalContext",
 }  # fmt: skip
+_OUTPUT: Final = "updatedToolOutput"
 _SPECIFIC: Final = {
     PRE_TOOL_USE: {"permissionDecision", "permissionDecisionReason", "updatedInput"},
     PERMISSION_REQUEST: {"decision"},
+    POST_TOOL_USE: {_OUTPUT},
+    POST_TOOL_USE_FAILURE: {_OUTPUT},
 }
 """What `hookSpecificOutput` may hold beside what all events have."""
 _DECISION: Final = {"behavior", "message", "updatedInput", "interrupt"}
@@ -45,7 +50,16 @@ _PLAIN_TEXT_IS_CONTEXT: Final = {SESSION_START, USER_PROMPT_SUBMIT, SUBAGENT_STA
 
 
 class HookFault(Exception):
-    """The hook itself failed; the text says how."""
+    """The hook itself failed; the text says how. `said` is what it had put out."""
+
+    def __init__(self, text: str, said: object = "") -> None:
+        super().__init__(text)
+        self.said = said
+
+    @property
+    def meant_to_replace(self) -> bool:
+        """Whether it seems to have had something to say in place of a result."""
+        return _OUTPUT in str(self.said)
 
 
 @dataclass(frozen=True)
@@ -66,6 +80,8 @@ class Answer:
     reason: str = ""
     updated: Mapping[str, Json] | None = None
     """The whole input that the call shall have."""
+    output: str | None = None
+    """What the agent shall read instead of the call's result."""
     context: str = ""
     message: str = ""
     """For the person."""
@@ -75,6 +91,14 @@ class Answer:
 
 def read_answer(event: HookEvent, ended: Ended) -> Answer:
     """What the handler said. Raises `HookFault`."""
+    try:
+        return _read(event, ended)
+    except HookFault as fault:
+        fault.said = ended.stdout
+        raise
+
+
+def _read(event: HookEvent, ended: Ended) -> Answer:
     said = _object(event, ended.stdout)
     if ended.status == BLOCKED:
         return _blocked(event, said, ended)
@@ -93,20 +117,22 @@ def said_by_function(event: HookEvent, said: object) -> Answer:
     if said is None:
         return Answer()
     if not isinstance(said, Mapping):
-        raise HookFault(f"it returned {type(said).__name__} instead of a mapping or None")
-    return _answer(event, dict(said))
+        raise HookFault(f"it returned {type(said).__name__} instead of a mapping or None", said)
+    try:
+        return _answer(event, dict(said))
+    except HookFault as fault:
+        fault.said = said
+        raise
 
 
 def _blocked(event: HookEvent, said: Mapping[str, Json] | None, ended: Ended) -> Answer:
     if event.blocks is None:
         raise HookFault(f"it ended with status 2, but {event.name} cannot be blocked")
-    reason = _short(ended.stderr)
-    if said is not None:
-        specific = said.get("hookSpecificOutput")
-        inner = specific if isinstance(specific, dict) else {}
-        told = said.get("reason") or inner.get("permissionDecisionReason")
-        reason = reason or _short(str(told or ""))
-    return Answer(Verdict.DENY, reason or "it gave no reason")
+    specific = (said or {}).get("hookSpecificOutput")
+    inner = specific if isinstance(specific, dict) else {}
+    told = (said or {}).get("reason") or inner.get("permissionDecisionReason")
+    reason = _short(ended.stderr) or _short(str(told or "")) or "it gave no reason"
+    return Answer(Verdict.DENY, reason, output=_output(inner) if event.replaces else None)
 
 
 def _object(event: HookEvent, stdout: str) -> dict[str, Json] | None:
@@ -164,10 +190,31 @@ def _answer(event: HookEvent, said: dict[str, Json]) -> Answer:
         verdict=verdict,
         reason=reason,
         updated=updated,
+        output=_output(specific),
         context=context,
         message=_text(said, "systemMessage"),
         halt=_halt(said) or specific.get("halt"),
     )
+
+
+def _output(specific: Mapping[str, Json]) -> str | None:
+    """What is put in place of a result: text, a list of text blocks, or an object with such a
+    `content`, as `tool_response` is one."""
+    value = specific.get(_OUTPUT)
+    if isinstance(value, dict) and set(value) == {"content"}:
+        value = value["content"]
+    if value is None and _OUTPUT not in specific:
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(map(_is_text_block, value)):
+        return "\n".join(block["text"] for block in value)
+    raise HookFault(f"its {_OUTPUT} is neither text nor a list of text blocks")
+
+
+def _is_text_block(value: Json) -> bool:
+    keys = set(value) if isinstance(value, dict) else set()
+    return keys == {"type", "text"} and value["type"] == "text" and isinstance(value["text"], str)
 
 
 def _as_before_a_call(decision: Json) -> dict[str, Json]:

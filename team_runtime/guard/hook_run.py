@@ -252,7 +252,7 @@ def _run_command(
     if ended.timed_out:
         raise HookFault(f"it did not end within {seconds:g} seconds and was ended")
     if ended.dropped:
-        raise HookFault(f"it printed more than {KEEP} bytes")
+        raise HookFault(f"it printed more than {KEEP} bytes", decode(ended.stdout))
     if ended.status < 0:
         raise HookFault(f"it was ended by signal {-ended.status}")
     return as_ended(ended.status, ended.stdout, ended.stderr)
@@ -290,5 +290,5 @@ def _post(
     if not 200 <= status < 300:
         raise HookFault(f"{handler.url} answered {status}")
     if len(body) > KEEP:
-        raise HookFault(f"{handler.url} answered more than {KEEP} bytes")
+        raise HookFault(f"{handler.url} answered more than {KEEP} bytes", decode(body))
     return Ended(0, decode(body))

@@ -27,6 +27,8 @@ from team_runtime.types import Json
 
 BLOCKS_IN_A_ROW: Final = 8
 """How often hooks may keep an agent from ending its turn before it ends it all the same."""
+WITHHELD: Final = "[runtime] The result is withheld: a hook that may replace it failed to."
+"""Stands for a result that a hook meant to replace, or had to see, and did not."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Outcome:
     """Fields of the input with their new values."""
     removed: frozenset[str] = frozenset()
     """Fields of the input that are gone."""
+    output: str | None = None
+    """What the agent reads instead of the call's result."""
     context: str = ""
     halt: str | None = None
     """Why the agent was told to stop, when it was."""
@@ -148,6 +152,10 @@ class Hooks:
         )
         return self._merged(matching, answers, occasion)
 
+    def must_see(self, event: str, subject: str) -> bool:
+        """Whether some hook's failure to look counts as its no."""
+        return any(hook.denies_on_error for hook in self._matching(event, subject))
+
     def gate(self, event: str, occasion: Occasion) -> None:
         """Ask the hooks before something is done. Raises `HookRefused`."""
         outcome = self.fire(event, occasion)
@@ -173,8 +181,7 @@ class Hooks:
             answer = run_handler(hook, payload, self._around, host, occasion.most)
         except HookFault as error:
             fault = str(error)
-            denied = Verdict.DENY if hook.denies_on_error else None
-            answer = Answer(denied, f"the hook itself failed ({hook.origin}): {fault}")
+            answer = _failed(hook, error)
         self._emit(
             "hook_ran",
             occasion.agent,
@@ -185,7 +192,9 @@ class Hooks:
             seconds=round(self._monotonic() - started, 6),
         )
         if fault is not None:
-            follows = "so the answer is no" if hook.denies_on_error else "and was passed over"
+            follows = "so the answer is no" if answer.verdict else "and was passed over"
+            if answer.output is not None:
+                follows = "so the result is withheld"
             self._tell(occasion, f"the hook {hook.origin} failed, {follows}: {fault}")
         if answer.message:
             self._tell(occasion, answer.message)
@@ -210,6 +219,7 @@ class Hooks:
             reason="; ".join(dict.fromkeys(reasons)),
             changed=changed,
             removed=removed,
+            output=self._replaced(hooks, answers, occasion),
             context="\n".join(answer.context for answer in answers if answer.context),
             halt=halt,
         )
@@ -235,8 +245,34 @@ class Hooks:
         changed = {key: value for key, value in final.items() if value is not gone}
         return changed, frozenset(final) - frozenset(changed)
 
+    def _replaced(
+        self, hooks: Sequence[Hook], answers: Sequence[Answer], occasion: Occasion
+    ) -> str | None:
+        """What becomes of the result. Each hook saw the same original, so that nothing makes up
+        for one that failed."""
+        final: str | None = None
+        for hook, answer in zip(hooks, answers, strict=True):
+            if answer.output is None or answer.output == final:
+                continue
+            if final == WITHHELD:
+                break
+            if final is not None and answer.output != WITHHELD:
+                text = f"two hooks replaced the result; {hook.origin} was declared last and counts"
+                self._tell(occasion, text)
+            final = answer.output
+        return final
+
     def _tell(self, occasion: Occasion, text: str) -> None:
         self._emit("notice", occasion.agent, text=text)
+
+
+def _failed(hook: Hook, fault: HookFault) -> Answer:
+    """What it means that a hook failed."""
+    withheld = HOOK_EVENTS[hook.event].replaces and (hook.denies_on_error or fault.meant_to_replace)
+    if withheld:  # without the fault: it may show what must not be seen
+        return Answer(output=WITHHELD)
+    denied = Verdict.DENY if hook.denies_on_error else None
+    return Answer(denied, f"the hook itself failed ({hook.origin}): {fault}")
 
 
 def no_hooks() -> Hooks:

@@ -256,10 +256,9 @@ class Dispatch:
         return self._finalized(prepared, result, seconds)
 
     def _finalized(self, prepared: Prepared, result: ToolResult, seconds: float) -> ToolResult:
-        """The result with what hooks add to it; a stop meanwhile does not lose it."""
+        """The result with what hooks add to it."""
         told = prepared.told
-        with contextlib.suppress(Stopped):
-            result = self.hooks.after_call(prepared.call, prepared.context.place, result, seconds)
+        result = self.hooks.after_call(prepared.call, prepared.context, result, seconds)
         changes = [f"set {key} to {value}" for key, value in told.changed.items()]
         changes += [f"removed {key}" for key in sorted(told.removed)]
         if changes:

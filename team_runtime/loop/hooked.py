@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from team_runtime.crossing import Stopped
+from team_runtime.errors import TeamError
 from team_runtime.events import Emit, no_events
 from team_runtime.guard.claude_names import claude_name, rewritten, to_claude
 from team_runtime.guard.hook_events import (
@@ -23,13 +25,15 @@ from team_runtime.guard.hook_events import (
 from team_runtime.guard.hooks import (
     BLOCKS_IN_A_ROW,
     NOTHING,
+    WITHHELD,
     Hooks,
     Occasion,
     Outcome,
     no_hooks,
 )
 from team_runtime.text import element
-from team_runtime.tools.base import Place
+from team_runtime.tools.base import Place, ToolContext
+from team_runtime.tools.output import instead
 from team_runtime.types import Json, ToolCall, ToolResult
 
 CLOSING_SECONDS: Final = 10.0
@@ -65,19 +69,26 @@ class AgentHooks:
         return _rewritten(call, outcome), outcome
 
     def after_call(
-        self, call: ToolCall, place: Place, result: ToolResult, seconds: float
+        self, call: ToolCall, context: ToolContext, result: ToolResult, seconds: float
     ) -> ToolResult:
-        """The result with what hooks have to say about it."""
+        """The result with what hooks have to say about it, or what they put in its place. A stop
+        meanwhile does not lose it, unless some hook has to see it."""
         event = POST_TOOL_USE_FAILURE if result.is_error else POST_TOOL_USE
         if not self.hooks.listens(event):
             return result
         answer: Json = result.content if result.is_error else {"content": result.content}
         payload = {
-            **_told(call, place),
+            **_told(call, context.place),
             "error" if result.is_error else "tool_response": answer,
             "duration_ms": round(seconds * 1000),
         }
-        outcome = self._fire(event, payload, call.name)
+        try:
+            outcome = self._fire(event, payload, call.name)
+        except Stopped:
+            must = self.hooks.must_see(event, call.name)
+            outcome = Outcome(output=WITHHELD) if must else NOTHING
+        if outcome.output is not None:
+            result = _replaced(result, outcome.output, context)
         said = f"blocked: {outcome.reason}" if outcome.blocked else ""
         return with_context(with_context(result, event, said), event, outcome.context)
 
@@ -116,6 +127,15 @@ class AgentHooks:
 
     def _fire(self, event: str, payload: Mapping[str, Json], subject: str = "") -> Outcome:
         return self.hooks.fire(event, Occasion(self.agent, payload, subject))
+
+
+def _replaced(result: ToolResult, output: str, context: ToolContext) -> ToolResult:
+    """The result with another content, of whatever size."""
+    try:
+        content = instead(output, context)
+    except (TeamError, OSError) as error:
+        content = f"{WITHHELD} ({error})"
+    return replace(result, content=content)
 
 
 def shown(event: str, context: str) -> str:

@@ -90,6 +90,8 @@ class ToolContext:
     seen: Seen
     spill: Callable[[str, bytes], Path]
     """Stores a large output under a name and returns where."""
+    spilled: list[Path] = field(default_factory=list)
+    """Where outputs of this call are stored."""
     reader: Runner | None = None
     """Where a sandbox holds, runs what may change nothing."""
     readable: tuple[Path, ...] = ()

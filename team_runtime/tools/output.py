@@ -17,7 +17,16 @@ def bounded(text: str, context: ToolContext, raw: bytes | None = None) -> str:
         return scrub(text)
     data = raw if raw is not None else scrub(text).encode()
     path = context.spill(f"{context.call_id}.txt", data)
+    context.spilled.append(path)
     return cut(scrub(text), LIMIT, f"; the whole output is in {path}")
+
+
+def instead(text: str, context: ToolContext) -> str:
+    """`text`, bounded, in place of the call's output so far, none of which stays anywhere."""
+    while context.spilled:
+        context.spilled[-1].unlink(missing_ok=True)
+        context.spilled.pop()
+    return bounded(text, context)
 
 
 def bounded_bytes(data: bytes, context: ToolContext) -> str:

@@ -16,7 +16,7 @@ import pytest
 from team_runtime.board.model import COMPLETED, PENDING
 from team_runtime.guard.hook_config import PythonHook
 from team_runtime.guard.hook_events import HOOK_EVENTS
-from tests.support.api import Seen
+from tests.support.api import Seen, team_environment
 from tests.support.hooking import deciding, printing, shell, table
 from tests.support.scripted_team import (
     bound_task,
@@ -217,6 +217,97 @@ def test_what_hooks_add_stands_beside_the_result(root: Path) -> None:
     assert '<hook_context event="PostToolUse">after</hook_context>' in shown
     assert '<hook_context event="PostToolUseFailure">try another</hook_context>' in shown
     assert log.of("PostToolUseFailure")[0]["error"].startswith("none does not exist")
+
+
+def replacing(output: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"updatedToolOutput": output}}
+
+
+def everything(root: Path) -> str:
+    """All that the runtime keeps, in one text."""
+    files = [path for path in (root / ".team").rglob("*") if path.is_file()]
+    return "".join(path.read_bytes().decode("utf-8", "replace") for path in files)
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_replaced_result_is_all_that_is_seen_and_kept(root: Path, status: int) -> None:
+    log = Log(PostToolUse=[replacing("[gone]")], PostToolUseFailure=[replacing("[gone]")])
+    hooks = log.hooks("PostToolUse", "PostToolUseFailure")
+    step = [call("bash", command=f"printf 'hun%s' ter2; exit {status}")]
+    ran = run_team(
+        root, alone(step), hooks=hooks, allow=("Bash",), permission_mode="bypassPermissions"
+    )
+    (told,) = log.seen
+    assert "hunter2" in json.dumps(told)
+    assert "[gone]" in ran.shown("lead")
+    assert "hunter2" not in ran.shown("lead") + everything(root)
+    assert [event["is_error"] for event in ran.of("tool_ended")] == [status != 0]
+
+
+def test_a_replaced_result_is_replaced_where_it_was_spilled_too(root: Path) -> None:
+    (root / "long.txt").write_text("hunter2 " * 10_000)
+    log = Log(PostToolUse=[replacing("y" * 50_000)])
+    step = [call("bash", command="cat long.txt")]
+    ran = run_team(root, alone(step), hooks=log.hooks("PostToolUse"), allow=("Bash",))
+    assert "the whole output is in" in log.seen[0]["tool_response"]["content"]
+    assert "hunter2" not in ran.shown("lead") + everything(root)
+    assert "20000 characters left out; the whole output is in" in ran.shown("lead")
+    (kept,) = (root / ".team" / "spill").rglob("*.txt")
+    assert kept.read_text() == "y" * 50_000
+
+
+def test_a_replacement_holds_no_key_either(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-canary-" + "4711" * 4
+    monkeypatch.setattr(
+        "tests.support.scripted_team.team_environment",
+        lambda home: {**team_environment(home), "ANTHROPIC_API_KEY": key},
+    )
+    log = Log(PostToolUse=[replacing(f"the key is {key}" + "x" * 40_000)])
+    step = [call("glob", pattern="*")]
+    ran = run_team(root, alone(step), hooks=log.hooks("PostToolUse"))
+    assert "the key is " in ran.shown("lead")
+    assert key not in ran.shown("lead") + everything(root)
+
+
+def test_a_result_whose_replacement_is_not_understood_is_withheld(root: Path) -> None:
+    log = Log(PostToolUse=[replacing({"stdout": "[gone]"})])
+    ran = run_team(
+        root,
+        alone([call("read_file", path="notes.txt")]),
+        hooks=log.hooks("PostToolUse"),
+    )
+    text = log.seen[0]["tool_response"]["content"]
+    assert "The result is withheld: a hook that may replace it failed to." in ran.shown("lead")
+    assert text.strip() not in ran.shown("lead")
+    assert any("so the result is withheld" in event["text"] for event in ran.of("notice"))
+
+
+@pytest.mark.parametrize("on_error", [None, "deny"])
+def test_a_stop_amid_a_hook_that_has_to_see_a_result_keeps_it_back(
+    root: Path, on_error: str | None
+) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def hang(payload: Mapping[str, Any]) -> None:
+        if payload["agent_name"] == "anna":
+            begun.set()
+            release.wait(20)
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [spawn("anna")]
+        yield lambda: begun.wait(20)
+        yield [call("request_shutdown", teammate="anna")]
+        yield "Waiting."
+        yield "Done."
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        yield [call("bash", command="printf 'hun%s' ter2")]
+
+    hooks = [PythonHook("PostToolUse", hang, "Bash", on_error=on_error)]
+    run_team(root, {"lead": lead, "anna": anna}, hooks=hooks, stop_seconds=0.1, allow=("Bash",))
+    release.set()
+    kept = everything(root)
+    assert ("hunter2" in kept, "withheld" in kept) == (on_error is None, on_error == "deny")
 
 
 # The ends of turns

@@ -158,6 +158,55 @@ def test_a_function_says_the_same() -> None:
             said_by_function(GATE, wrong)
 
 
+def replacing(output: Any, event: str = "PostToolUse") -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": event, "updatedToolOutput": output}}
+
+
+BLOCKS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "PostToolUseFailure"])
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [("x", "x"), ("", ""), (BLOCKS, "a\nb"), ([], ""), ({"content": "x"}, "x")],
+)
+def test_what_replaces_a_result_is_read(event: str, output: Any, text: str) -> None:
+    assert read(replacing(output, event), event=event).output == text
+    blocked = read(replacing(output, event), 2, "no", event=event)
+    assert (blocked.verdict, blocked.reason, blocked.output) == (Verdict.DENY, "no", text)
+    said = said_by_function(HOOK_EVENTS[event], replacing(output, event))
+    assert said.output == text
+
+
+@pytest.mark.parametrize(
+    "output",
+    [None, 5, True, ["x"], [*BLOCKS, {"type": "image"}], {"stdout": "x"}, [{"text": "x"}]],
+)
+def test_what_cannot_replace_a_result_is_a_fault_that_is_known_to_be_meant_so(output: Any) -> None:
+    for status in (0, 2):
+        with pytest.raises(HookFault, match="neither text nor a list") as fault:
+            read(replacing(output), status, event="PostToolUse")
+        assert fault.value.meant_to_replace
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ({"updatedToolOutput": "x"}, 0),
+        ({"hookSpecificOutput": {"updatedToolOutput": "x", "more": 1}}, 0),
+        (json.dumps(replacing("x"))[:-1], 0),
+        (replacing("x"), 1),
+    ],
+)
+def test_a_replacement_in_output_that_is_not_understood_is_noticed(said: Any, status: int) -> None:
+    with pytest.raises(HookFault) as fault:
+        read(said, status, event="PostToolUse")
+    assert fault.value.meant_to_replace
+    with pytest.raises(HookFault) as fault:
+        read("", 1, "Traceback", event="PostToolUse")
+    assert not fault.value.meant_to_replace
+
+
 def decided(**decision: Any) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": REQUEST, "decision": decision}}
 

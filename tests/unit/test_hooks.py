@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from team_runtime.errors import HookRefused
 from team_runtime.guard.base import Verdict
-from team_runtime.guard.hooks import NOTHING, Occasion, Outcome
+from team_runtime.guard.hook_config import Hook
+from team_runtime.guard.hooks import NOTHING, WITHHELD, Occasion, Outcome
 from tests.support.hooking import (
     INPUT,
     calling,
@@ -147,6 +148,53 @@ def test_rewrites_are_as_if_applied_field_by_field(updates: list[dict[str, int]]
     kept = {k: v for k, v in original.items() if k not in outcome.removed}
     final = {**kept, **outcome.changed}
     assert final == {k: v for k, v in expected.items() if v is not None}
+
+
+def replacing(output: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"updatedToolOutput": output}}
+
+
+def after(hooks: list[Hook], root: Path, events: Events | None = None) -> Outcome:
+    return fire(make_hooks(hooks, root, events), event="PostToolUse")
+
+
+def says(*said: Any) -> list[Hook]:
+    calls = [lambda payload, one=one: one for one in said]
+    return calling(*calls, event="PostToolUse")
+
+
+def test_of_two_that_replace_a_result_the_last_declared_wins_and_it_is_recorded(
+    tmp_path: Path,
+) -> None:
+    events = Events()
+    said = [replacing("one"), None, replacing("two"), replacing("two")]
+    assert after(says(*said), tmp_path, events).output == "two"
+    (told,) = [fields["text"] for kind, _, fields in events.seen if kind == "notice"]
+    assert told.startswith("two hooks replaced the result; RunRequest.hooks: hooks[2]")
+
+
+@pytest.mark.parametrize("said", [[5, "x"], ["x", 5]])
+def test_nothing_makes_up_for_a_replacement_that_is_not_understood(
+    tmp_path: Path, said: list[Any]
+) -> None:
+    events = Events()
+    assert after(says(*map(replacing, said)), tmp_path, events).output == WITHHELD
+    (told,) = [fields["text"] for kind, _, fields in events.seen if kind == "notice"]
+    assert "so the result is withheld: its updatedToolOutput is neither" in told
+
+
+def test_a_hook_that_fails_keeps_a_result_back_when_it_has_to_see_it(tmp_path: Path) -> None:
+    for on_error, output in (({}, None), ({"on_error": "deny"}, WITHHELD)):
+        hooks = parsed(table("PostToolUse", shell("echo secret >&2; exit 1", **on_error)))
+        outcome = after(hooks, tmp_path)
+        assert (outcome.output, outcome.blocked, outcome.reason) == (output, False, "")
+
+
+def test_a_replacement_that_is_too_long_to_be_read_keeps_the_result_back(tmp_path: Path) -> None:
+    text = tmp_path / "long.json"
+    text.write_text(json.dumps(replacing("x" * 400_000)))
+    hooks = parsed(table("PostToolUse", shell("cat long.json")))
+    assert after(hooks, tmp_path).output == WITHHELD
 
 
 def test_a_function_cannot_change_what_others_see(tmp_path: Path) -> None:
