@@ -17,11 +17,9 @@ from urllib.parse import urlsplit
 
 from team_runtime.errors import InputError
 from team_runtime.guard.claude_names import ABSENT, names, names_of
-from team_runtime.guard.hook_events import HOOK_EVENTS, UNAVAILABLE, HookEvent
+from team_runtime.guard.hook_events import HOOK_EVENTS, TIMEOUT, UNAVAILABLE, HookEvent
 from team_runtime.types import Json
 
-TIMEOUT: Final = 60.0
-"""Seconds that a hook may take when it does not say."""
 LONGEST: Final = 3600.0
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_\-\s,|]*")
 _MCP_TOOL: Final = re.compile(r"mcp__.+__.+")
@@ -119,7 +117,8 @@ class PythonHook:
     event: str
     call: HookFunction
     matcher: str = ""
-    timeout: float = TIMEOUT
+    timeout: float | None = None
+    """Seconds; `None` for what its event says."""
     on_error: str | None = None
 
 
@@ -214,7 +213,7 @@ def python_hooks(brought: Sequence[PythonHook], tools: frozenset[str]) -> list[H
             raise at.wrong("call is no function")
         denies = _denies(hook.on_error, event, at)
         handler = PythonHandler(hook.call)
-        timeout = _timeout(hook.timeout, at)
+        timeout = _timeout(event.timeout if hook.timeout is None else hook.timeout, at)
         found.append(Hook(event.name, matcher, handler, str(at), timeout, denies))
     return found
 
@@ -257,7 +256,7 @@ def _hook(event: HookEvent, matcher: Matcher, given: Mapping[str, Json], at: _At
         matcher,
         handler,
         str(at),
-        _timeout(given.get("timeout", TIMEOUT), at / "timeout"),
+        _timeout(given.get("timeout", event.timeout), at / "timeout"),
         _denies(given.get("on_error"), event, at / "on_error"),
     )
 

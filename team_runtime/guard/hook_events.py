@@ -35,6 +35,10 @@ TEAMMATE: Final = "teammate"
 """The `agent_type` of a teammate."""
 
 
+TIMEOUT: Final = 600.0
+"""Seconds that a hook may take when neither it nor its event says: a `Stop` hook runs tests."""
+
+
 @dataclass(frozen=True)
 class HookEvent:
     """One row."""
@@ -57,6 +61,8 @@ class HookEvent:
     """Where context that a hook adds goes; `None` when it cannot add any."""
     replaces: bool = False
     """Whether a hook may replace the result that it is told of."""
+    timeout: float = TIMEOUT
+    """Seconds that a hook may take when it does not say."""
 
 
 _TOOL: Final = ("tool_name", "tool_input", "tool_use_id")
@@ -79,6 +85,7 @@ _ROWS: Final = (
         blocks="the run ends before its first turn",
         gates=True,
         context="the lead's first request",
+        timeout=30.0,
     ),
     HookEvent(
         PRE_TOOL_USE,

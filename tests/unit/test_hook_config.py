@@ -150,6 +150,17 @@ def test_what_is_not_right_is_refused_with_its_place(given: Any, said: str) -> N
     assert str(refused.value).endswith("Nothing was started.")
 
 
+def test_a_hook_that_does_not_say_has_the_time_that_claude_code_gives_it() -> None:
+    post = {"type": "http", "url": "http://h"}
+    brought = python_hooks([PythonHook("Stop", lambda payload: None)], TOOL_NAMES)
+    seconds = {
+        event: [hook.timeout for hook in parsed(table(event, shell("x"), post))]
+        for event in ("Stop", "PreToolUse", "UserPromptSubmit")
+    }
+    assert seconds == {"Stop": [600] * 2, "PreToolUse": [600] * 2, "UserPromptSubmit": [30] * 2}
+    assert [hook.timeout for hook in brought] == [600]
+
+
 @pytest.mark.parametrize("event", sorted(UNAVAILABLE))
 def test_an_event_that_nothing_here_brings_about_is_refused(event: str) -> None:
     with pytest.raises(InputError, match=f"{event} is not available in this version"):
