@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -17,19 +18,21 @@ from urllib.parse import urlsplit
 
 from team_runtime.errors import InputError
 from team_runtime.guard.claude_names import ABSENT, names, names_of
+from team_runtime.guard.hook_conditions import Condition, parse_condition
 from team_runtime.guard.hook_events import HOOK_EVENTS, TIMEOUT, UNAVAILABLE, HookEvent
+from team_runtime.guard.rules import is_about_absent
 from team_runtime.types import Json
 
 LONGEST: Final = 3600.0
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_\-\s,|]*")
 _MCP_TOOL: Final = re.compile(r"mcp__.+__.+")
 _VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-_COMMON_KEYS: Final = {"type", "timeout", "on_error", "statusMessage"}
+_COMMON_KEYS: Final = {"type", "if", "timeout", "on_error", "statusMessage"}
 _KEYS: Final = {
     "command": {"command", "args", "shell"},
     "http": {"url", "headers", "allowedEnvVars"},
 }
-_NOT_HERE: Final = {"if", "once", "async", "asyncRewake"}
+_NOT_HERE: Final = {"once", "async", "asyncRewake"}
 """Fields of Claude Code's that change when a hook runs or counts; without them it would be another
 hook."""
 
@@ -104,6 +107,14 @@ class Hook:
     """Whether what it gates is refused, or the result kept back, when the hook itself fails."""
     scripts: Mapping[Path, str] = field(default_factory=dict)
     """Files that it was trusted with, and the digest that each had then."""
+    condition: Condition | None = None
+    """Which calls of the tools that match it is for; `None` for all."""
+
+    def fits(self, subject: str, payload: Mapping[str, Any]) -> bool:
+        """Whether it is for an event with this subject and payload."""
+        if not self.matcher.fits(subject):
+            return False
+        return self.condition is None or self.condition.fits(subject, payload)
 
 
 @dataclass(frozen=True)
@@ -129,6 +140,8 @@ class Source:
     origin: str
     tools: frozenset[str]
     """The names of our tools."""
+    home: Path = Path("/")
+    """What `~/` means in paths."""
     of_workspace: bool = False
     of_claude: bool = False
     """Whether it is the user's file for Claude Code, which may well listen to more than there is
@@ -190,13 +203,20 @@ def parse_hooks(value: Json, source: Source) -> Parsed:
     parsed, top = Parsed(), _At(source, "hooks")
     for name, groups in top.mapping(value).items():
         for at, group in (top / name).items(groups):
-            try:
-                parsed.hooks += _group(name, at.mapping(group), at)
-            except _NoEffect as reason:
-                if not source.of_claude:
-                    raise at.wrong(str(reason)) from None
-                parsed.left_out.append(f"{at}: {reason}")
+            with _leaving_out(parsed, at):
+                _group(name, at.mapping(group), at, parsed)
     return parsed
+
+
+@contextmanager
+def _leaving_out(parsed: Parsed, at: _At) -> Iterator[None]:
+    """Leave out what can have no effect, where it may be left out."""
+    try:
+        yield
+    except _NoEffect as reason:
+        if not at.source.of_claude:
+            raise at.wrong(str(reason)) from None
+        parsed.left_out.append(f"{at}: {reason}")
 
 
 def python_hooks(brought: Sequence[PythonHook], tools: frozenset[str]) -> list[Hook]:
@@ -218,7 +238,7 @@ def python_hooks(brought: Sequence[PythonHook], tools: frozenset[str]) -> list[H
     return found
 
 
-def _group(name: str, group: Mapping[str, Json], at: _At) -> list[Hook]:
+def _group(name: str, group: Mapping[str, Json], at: _At, parsed: Parsed) -> None:
     event = _event(name, at)
     if "type" in group or "command" in group:
         raise at.wrong('handlers belong into a list: {"matcher": "…", "hooks": [{"type": "…"}]}')
@@ -226,10 +246,9 @@ def _group(name: str, group: Mapping[str, Json], at: _At) -> list[Hook]:
     if "hooks" not in group:
         raise at.wrong('"hooks" is missing: the list of handlers')
     matcher = _matcher(group.get("matcher") or "", event, at / "matcher")
-    return [
-        _hook(event, matcher, where.mapping(given), where)
-        for where, given in (at / "hooks").items(group["hooks"])
-    ]
+    for where, given in (at / "hooks").items(group["hooks"]):
+        with _leaving_out(parsed, where):
+            parsed.hooks.append(_hook(event, matcher, where.mapping(given), where))
 
 
 def _event(name: str, at: _At) -> HookEvent:
@@ -258,7 +277,25 @@ def _hook(event: HookEvent, matcher: Matcher, given: Mapping[str, Json], at: _At
         str(at),
         _timeout(given.get("timeout", event.timeout), at / "timeout"),
         _denies(given.get("on_error"), event, at / "on_error"),
+        condition=_condition(given.get("if"), event, matcher, at / "if"),
     )
+
+
+def _condition(value: Json, event: HookEvent, matcher: Matcher, at: _At) -> Condition | None:
+    if value is None:
+        return None
+    text = at.text(value)
+    if not event.about_call:
+        raise at.wrong(f"{event.name} is about no tool call")
+    if is_about_absent(text):
+        raise _NoEffect(f"{text!r} is about no tool that there is here")
+    try:
+        found = parse_condition(text, str(at), at.source.tools, at.source.home)
+    except InputError as error:
+        raise InputError(f"{error}. Nothing was started.") from error
+    if not any(map(matcher.fits, at.source.tools.intersection(found.rule.tools))):
+        raise at.wrong(f"{text!r} is about no tool that the matcher {matcher.text!r} fits")
+    return found
 
 
 def _command(given: Mapping[str, Json], at: _At) -> CommandHandler:

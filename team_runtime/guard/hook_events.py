@@ -64,6 +64,11 @@ class HookEvent:
     timeout: float = TIMEOUT
     """Seconds that a hook may take when it does not say."""
 
+    @property
+    def about_call(self) -> bool:
+        """Whether it is about one call of a tool."""
+        return self.matches == "tool_name"
+
 
 _TOOL: Final = ("tool_name", "tool_input", "tool_use_id")
 _TASK: Final = ("task_id", "task_subject", "task_description")

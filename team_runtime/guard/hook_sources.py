@@ -99,7 +99,8 @@ def load(
     trusted = is_trusted(places.root, found)
     ours, of_ours = _rules_of(places, user, tools)
     rules, without = _rules_of(places, workspace, tools)
-    of_workspace = _of_workspace(workspace, found, tools) if trusted and not off else Parsed()
+    counts = trusted and not off
+    of_workspace = _of_workspace(places, workspace, found, tools) if counts else Parsed()
     notices = [*of_user.left_out, *of_workspace.left_out]
     if off:
         notices.append(f"no hooks are run: {off} says disableAllHooks")
@@ -128,21 +129,27 @@ def _of_user(
     """The user's hooks, and the file that switches all files' hooks off."""
     parsed = Parsed()
     if own:
-        _add(parsed, parse_hooks(own, Source(str(places.user_folder / "team.toml"), tools)))
+        _add(
+            parsed,
+            parse_hooks(own, Source(str(places.user_folder / "team.toml"), tools, places.home)),
+        )
     off = None
     for settings in files:
-        source = Source(str(settings.path), tools, of_claude=settings.path == places.of_claude)
+        of_claude = settings.path == places.of_claude
+        source = Source(str(settings.path), tools, places.home, of_claude=of_claude)
         _add(parsed, parse_hooks(settings.hooks, source))
         off = off or (settings.path if settings.disables_hooks else None)
     return parsed, off
 
 
-def _of_workspace(files: Sequence[ClaudeSettings], found: Survey, tools: frozenset[str]) -> Parsed:
+def _of_workspace(
+    places: Places, files: Sequence[ClaudeSettings], found: Survey, tools: frozenset[str]
+) -> Parsed:
     parsed = Parsed()
     for settings in files:
         # In a workspace's file this switches off its own hooks alone: it may not widen.
         if not settings.disables_hooks:
-            source = Source(str(settings.path), tools, of_workspace=True)
+            source = Source(str(settings.path), tools, places.home, of_workspace=True)
             _add(parsed, parse_hooks(settings.hooks, source))
     parsed.hooks = [replace(hook, scripts=found.scripts) for hook in parsed.hooks]
     return parsed

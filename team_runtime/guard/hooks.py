@@ -141,7 +141,7 @@ class Hooks:
 
     def fire(self, event: str, occasion: Occasion) -> Outcome:
         """Run the handlers that match and put together what they said."""
-        matching = self._matching(event, occasion.subject)
+        matching = self._matching(event, occasion)
         if not matching:
             return NOTHING
         payload = {"hook_event_name": event, **self._facts(occasion.agent), **occasion.payload}
@@ -152,9 +152,9 @@ class Hooks:
         )
         return self._merged(matching, answers, occasion)
 
-    def must_see(self, event: str, subject: str) -> bool:
+    def must_see(self, event: str, occasion: Occasion) -> bool:
         """Whether some hook's failure to look counts as its no."""
-        return any(hook.denies_on_error for hook in self._matching(event, subject))
+        return any(hook.denies_on_error for hook in self._matching(event, occasion))
 
     def gate(self, event: str, occasion: Occasion) -> None:
         """Ask the hooks before something is done. Raises `HookRefused`."""
@@ -162,11 +162,11 @@ class Hooks:
         if outcome.blocked:
             raise HookRefused(event=event, reason=outcome.reason)
 
-    def _matching(self, event: str, subject: str) -> list[Hook]:
+    def _matching(self, event: str, occasion: Occasion) -> list[Hook]:
         """In declared order, each handler once; the copy that denies on an error counts."""
         found: dict[Any, Hook] = {}
         for hook in self._by_event.get(event, ()):
-            if hook.matcher.fits(subject):
+            if hook.fits(occasion.subject, occasion.payload):
                 known = found.setdefault(hook.handler, hook)
                 if hook.denies_on_error and not known.denies_on_error:
                     found[hook.handler] = hook

@@ -85,7 +85,7 @@ class AgentHooks:
         try:
             outcome = self._fire(event, payload, call.name)
         except Stopped:
-            must = self.hooks.must_see(event, call.name)
+            must = self.hooks.must_see(event, Occasion(self.agent, payload, call.name))
             outcome = Outcome(output=WITHHELD) if must else NOTHING
         if outcome.output is not None:
             result = _replaced(result, outcome.output, context)

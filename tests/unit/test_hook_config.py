@@ -92,6 +92,10 @@ def handler(**given: Any) -> dict[str, Any]:
     return group(hooks=[given])
 
 
+def conditional(rule: Any, event: str = "PreToolUse", matcher: str = "") -> dict[str, Any]:
+    return table(event, shell("x", **{"if": rule}), matcher=matcher)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -131,7 +135,19 @@ def handler(**given: Any) -> dict[str, Any]:
         (handler(type="command", command="x", on_error="ignore"), "must be deny or allow"),
         (handler(type="command", command="x", once=True), "'once' is not available"),
         (handler(type="command", command="x", **{"async": True}), "'async' is not available"),
-        (handler(type="command", command="x", **{"if": "Bash(rm *)"}), "'if' is not available"),
+        (conditional(""), r"hooks\[0\]\.if: text is expected"),
+        (conditional(5), "if: text is expected"),
+        (conditional(["Bash(rm *)"]), "if: text is expected"),
+        (conditional("Bsh(rm *)"), r"if: the rule 'Bsh\(rm \*\)' can match nothing"),
+        (conditional("Bash(rm *) and more"), "is not a rule"),
+        (conditional("Bash(rm && ls)"), "not one plain command"),
+        (conditional("Edit(../*)"), "leads nowhere below the workspace"),
+        (conditional("Bash(run_in_background:true)"), "about the command, and about no other"),
+        (conditional("WebFetch(domain:x)"), "is about no tool that there is here"),
+        (conditional("mcp__git"), "is about no tool that there is here"),
+        (conditional("Bash(rm *)", matcher="Write|Edit"), "no tool that the matcher 'Write|Edit'"),
+        (conditional("Bash(rm *)", event="Stop"), "Stop is about no tool call"),
+        (conditional("Bash(rm *)", event="TaskCreated"), "TaskCreated is about no tool call"),
         (handler(type="command", command="x", url="http://x"), "no field 'url'"),
         (handler(type="http"), "url: text is expected"),
         (handler(type="http", url="file:///etc/passwd"), "must begin with http"),
@@ -176,7 +192,7 @@ def test_the_users_file_for_claude_code_may_hold_what_has_no_effect_here() -> No
         ],
         "PreToolUse": [
             {"matcher": "WebFetch", "hooks": [shell("b")]},
-            {"matcher": "Bash", "hooks": [shell("c")]},
+            {"matcher": "Bash", "hooks": [shell("f", **{"if": "WebFetch"}), shell("c")]},
         ],
     }
     found = parse_hooks(given, Source("x", TOOL_NAMES, of_claude=True))
@@ -185,6 +201,7 @@ def test_the_users_file_for_claude_code_may_hold_what_has_no_effect_here() -> No
         "x: hooks.PreCompact[0]: the event PreCompact is not available in this version",
         "x: hooks.Notification[0]: 'idle_prompt' matches no notification_type that there is here",
         "x: hooks.PreToolUse[0]: 'WebFetch' matches no tool that there is here",
+        "x: hooks.PreToolUse[1].hooks[0]: 'WebFetch' is about no tool that there is here",
     ]
 
 
