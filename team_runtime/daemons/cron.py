@@ -273,8 +273,10 @@ class Cron:
 
     def _write(self, key: _Key, end: _End) -> None:
         schedules, failed = self.parts.schedules, end.state == "failed"
-        outage = None if end.state == "idle" else self.parts.outage(end.agent)
-        if end.state == "idle" and not end.lacked:
+        # An agent that stops may have ended its turn before we listened to it.
+        is_done = end.state == "idle" or (not failed and _has_ended(self._transcript(end.agent)))
+        outage = None if is_done else self.parts.outage(end.agent)
+        if is_done and not end.lacked:
             schedules.acknowledged(*key)
         elif outage is None or not schedules.postponed(*key, outage):
             why = self.parts.failure(end.agent) if failed else ""
@@ -285,6 +287,8 @@ class Cron:
 def _has_ended(entries: list[dict[str, Any]]) -> bool:
     """Whether the conversation's last turn was ended by the model."""
     spoken = [e for e in entries if e["kind"] in ("user", "assistant") and e["blocks"]]
+    if not spoken:
+        return False
     last = spoken[-1]
     calls = any(block.get("type") == "tool_use" for block in last["blocks"])
     return last["kind"] == "assistant" and not calls

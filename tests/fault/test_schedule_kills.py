@@ -4,6 +4,7 @@ delivers it once."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from team_runtime.store.files import Store
 from team_runtime.types import Usage
 from tests.support.clocks import HandClock
 from tests.support.schedules import SESSION, at, draft
-from tests.support.state import kill_at_every_step
+from tests.support.state import kill_at_every_step, make_store
 
 NOW = HandClock(at("13:05"))
 REPLY = ModelReply((text_block("Done."),), END_TURN, Usage(), "test")
@@ -109,6 +110,30 @@ def check(store: Store, ids: list[str]) -> None:
     }
     assert states == dict.fromkeys(slots, "acknowledged")
     assert not store.layout.quarantine.exists()
+
+
+@pytest.mark.parametrize("state", ["idle", "stopped"])
+def test_a_turn_that_ends_while_its_firing_is_taken_up_acknowledges_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """An earlier process died after the message; the one that goes on is quick."""
+    store = make_store(tmp_path)
+    schedules = ScheduleStore(store)
+    id = schedules.add(draft("in 5 minutes", session=SESSION)).id
+    schedules.decide(id, NOW.now())
+    life = Life(store)
+    life.conversation.append_user([text_block("look")], [message_id(id, at("12:05"))])
+    life.conversation.append_reply(REPLY)
+    delivered = ScheduleStore.delivered
+
+    def meanwhile(self: ScheduleStore, *key: Any) -> None:
+        delivered(self, *key)
+        life.cron.on_event({"kind": "agent_state", "agent": "lead", "state": state})
+
+    monkeypatch.setattr(ScheduleStore, "delivered", meanwhile)
+    life.cron.take_up()
+    (firing,) = schedules.get(id).history.firings
+    assert (firing.state, firing.note) == ("acknowledged", None)
 
 
 @pytest.mark.fault
