@@ -188,7 +188,13 @@ class AgentFactory:
             conversation.begin(model_name, system, [definition(tool) for tool in tools])
         with self._lock:
             self._conversations.append(conversation)
-        hooks = AgentHooks(member.name, member.is_lead, workspace.hooks, parts.emit)
+        hooks = AgentHooks(
+            member.name,
+            member.is_lead,
+            workspace.hooks,
+            parts.emit,
+            lambda: self._going_on(team, member),
+        )
         workspace.hooks.attach(member.name, LoopHost(member.crossing))
         caller = Caller(
             agent=member.name,
@@ -225,19 +231,25 @@ class AgentFactory:
         waits = member.planned or team.parts.assignments.waits_for_plan(member.name)
         if waits and not member.is_lead:
             return None
+        return hooks.before_end(text, times)
+
+    def _going_on(self, team: Team, member: Member) -> dict[str, list[Json]]:
+        """The other teammates at work, the jobs that run and the session's schedules, as hooks are
+        told."""
         others = [
             {"id": m.name, "type": TEAMMATE, "status": m.state.value, "description": m.role}
             for m in team.members()
-            if not m.is_lead and m.busy and not m.state.ended
+            if not m.is_lead and m.name != member.name and m.busy and not m.state.ended
         ]
-        return hooks.before_end(text, times, [*others, *self._jobs_told()])
-
-    def _jobs_told(self) -> list[dict[str, str]]:
-        """The jobs that run, as hooks are told."""
-        return [
+        jobs = [
             {"id": job.id, "type": "shell", "status": job.status, "description": job.command}
             for job in (self.jobs.running() if self.jobs is not None else [])
         ]
+        crons = [
+            {"id": s.id, "schedule": s.when, "recurring": s.repeats, "prompt": s.prompt}
+            for s in (entry.schedule for entry in scheduling_of(self._workspace, team).own())
+        ]
+        return {"background_tasks": [*others, *jobs], "session_crons": crons}
 
     def _dispatch(
         self,

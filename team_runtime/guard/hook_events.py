@@ -105,7 +105,7 @@ _ROWS: Final = (
         PERMISSION_REQUEST,
         "A person is about to be asked whether a tool call may run. A hook can answer instead; "
         "deny rules and the plan gate hold all the same.",
-        (*_TOOL, "reason"),
+        (*_TOOL, "reason", "permission_suggestions"),
         matches="tool_name",
         blocks="the call does not run",
     ),
@@ -138,7 +138,7 @@ _ROWS: Final = (
     HookEvent(
         STOP,
         "The lead wants to end its turn.",
-        ("stop_hook_active", "last_assistant_message", "background_tasks"),
+        ("stop_hook_active", "last_assistant_message", "background_tasks", "session_crons"),
         blocks="the lead goes on, with the reason as its request",
     ),
     HookEvent(
@@ -158,7 +158,7 @@ _ROWS: Final = (
     HookEvent(
         SUBAGENT_STOP,
         "A teammate's life has ended, whatever ended it.",
-        ("reason",),
+        ("reason", "background_tasks", "session_crons"),
         matches="agent_type",
         values=(TEAMMATE,),
     ),

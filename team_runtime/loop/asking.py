@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from team_runtime.approvals.model import Cause, Subject
+from team_runtime.errors import RefusedError
+from team_runtime.guard.always import exact_rules
 from team_runtime.guard.base import Decision, Question, Verdict
 from team_runtime.tools.base import Place, Tool
 from team_runtime.types import ToolCall
@@ -34,6 +36,14 @@ class Checked:
         """What an answer is bound to."""
         paths = tuple(q.path for q in self.questions if q.path is not None)
         return Subject(self.call.name, self.call.input, str(self.place.root), paths)
+
+    @property
+    def always(self) -> list[str]:
+        """The rules that would allow this call and no other from now on; none where none can."""
+        try:
+            return exact_rules(self.questions, self.decision.origin)
+        except RefusedError:
+            return []
 
     @property
     def cause(self) -> Cause:

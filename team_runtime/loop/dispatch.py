@@ -175,9 +175,7 @@ class Dispatch:
 
     def _asked(self, checked: Checked, told: Outcome) -> tuple[Checked, Outcome]:
         """The call after its question was answered: by a hook, else by a person."""
-        call, outcome = self.hooks.instead_of_person(
-            checked.call, checked.place, checked.decision.reason
-        )
+        call, outcome = self.hooks.instead_of_person(checked)
         if outcome.blocked:
             return checked.denied(f"a hook said no: {outcome.reason}", by_hook=True), told
         if outcome.changed or outcome.removed:

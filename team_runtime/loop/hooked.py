@@ -3,7 +3,8 @@ and its end. The same for the lead and for every teammate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -31,6 +32,7 @@ from team_runtime.guard.hooks import (
     Outcome,
     no_hooks,
 )
+from team_runtime.loop.asking import Checked
 from team_runtime.text import element
 from team_runtime.tools.base import Place, ToolContext
 from team_runtime.tools.output import instead
@@ -48,6 +50,8 @@ class AgentHooks:
     is_lead: bool = True
     hooks: Hooks = field(default_factory=no_hooks)
     emit: Emit = no_events
+    going_on: Callable[[], Mapping[str, Json]] = dict
+    """What the run still does and will do, as hooks are told at an end."""
 
     def before_call(self, call: ToolCall, place: Place) -> tuple[ToolCall, Outcome]:
         """Ask about a call whose input is valid. Returns it as the hooks rewrote it, which is yet
@@ -57,14 +61,17 @@ class AgentHooks:
         outcome = self._fire(PRE_TOOL_USE, _told(call, place), call.name)
         return _rewritten(call, outcome), outcome
 
-    def instead_of_person(
-        self, call: ToolCall, place: Place, reason: str
-    ) -> tuple[ToolCall, Outcome]:
+    def instead_of_person(self, checked: Checked) -> tuple[ToolCall, Outcome]:
         """Let hooks answer what a person would be asked. Returns the call as they rewrote it, which
         is yet to be decided about, and what they said."""
+        call = checked.call
         if not self.hooks.listens(PERMISSION_REQUEST):
             return call, NOTHING
-        payload = {**_told(call, place), "reason": reason}
+        payload = {
+            **_told(call, checked.place),
+            "reason": checked.decision.reason,
+            "permission_suggestions": _suggested(checked.always),
+        }
         outcome = self._fire(PERMISSION_REQUEST, payload, call.name)
         return _rewritten(call, outcome), outcome
 
@@ -92,7 +99,7 @@ class AgentHooks:
         said = f"blocked: {outcome.reason}" if outcome.blocked else ""
         return with_context(with_context(result, event, said), event, outcome.context)
 
-    def before_end(self, text: str, times: int, background: Sequence[Json] = ()) -> str | None:
+    def before_end(self, text: str, times: int) -> str | None:
         """Why the agent may not end its turn yet, or `None`. It ended it with `text`, and was kept
         from it `times` in a row."""
         event = STOP if self.is_lead else TEAMMATE_IDLE
@@ -100,7 +107,7 @@ class AgentHooks:
             return None
         payload: dict[str, Json] = {"stop_hook_active": times > 0, "last_assistant_message": text}
         if self.is_lead:
-            payload["background_tasks"] = list(background)
+            payload |= self.going_on()
         outcome = self._fire(event, payload)
         if not outcome.blocked or outcome.halt is not None:
             return None
@@ -122,7 +129,9 @@ class AgentHooks:
             self.hooks.detach(self.agent)  # its own waits may have been stopped
             self.hooks.fire(
                 SUBAGENT_STOP,
-                Occasion(self.agent, {"reason": reason}, TEAMMATE, CLOSING_SECONDS),
+                Occasion(
+                    self.agent, {"reason": reason, **self.going_on()}, TEAMMATE, CLOSING_SECONDS
+                ),
             )
 
     def _fire(self, event: str, payload: Mapping[str, Json], subject: str = "") -> Outcome:
@@ -148,6 +157,17 @@ def with_context(result: ToolResult, event: str, context: str) -> ToolResult:
     if not context:
         return result
     return replace(result, content=f"{result.content}\n{shown(event, context)}")
+
+
+def _suggested(rules: Sequence[str]) -> list[Json]:
+    """What a person who says "always" would have kept, in Claude Code's form."""
+    if not rules:
+        return []
+    parts = [re.fullmatch(r"(\w+)\((.*)\)", rule, re.DOTALL) for rule in rules]
+    told = [{"toolName": part[1], "ruleContent": part[2]} for part in parts if part]
+    return [
+        {"type": "addRules", "rules": told, "behavior": "allow", "destination": "localSettings"}
+    ]
 
 
 def _rewritten(call: ToolCall, outcome: Outcome) -> ToolCall:

@@ -324,6 +324,52 @@ def test_a_stop_hook_keeps_the_lead_at_work_until_it_agrees(root: Path) -> None:
     assert [one["last_assistant_message"] for one in told] == ["I am done.", "Now I am."]
 
 
+def test_ends_are_told_with_the_schedules_of_the_session(root: Path) -> None:
+    log = Log()
+    once = call("schedule_cron", cron="in 3 hours", prompt="the meeting")
+    weekly = call("schedule_cron", cron="0 9 * * mon", prompt="the week")
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [once, weekly, spawn("anna")]
+        yield "Waiting."
+        yield "Done."
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        yield "Done."
+
+    scripts = {"lead": lead, "anna": anna}
+    run_team(root, scripts, hooks=log.hooks("Stop", "SubagentStop"))
+    assert {one["hook_event_name"] for one in log.seen} == {"Stop", "SubagentStop"}
+    for told in log.seen:
+        first, second = told["session_crons"]
+        assert (first["schedule"], first["recurring"], first["prompt"]) == (
+            "in 3 hours",
+            False,
+            "the meeting",
+        )
+        assert (second["schedule"], second["recurring"]) == ("0 9 * * mon", True)
+        assert first["id"] != second["id"]
+    assert all(one["background_tasks"] == [] for one in log.of("SubagentStop"))
+
+
+def test_a_permission_request_tells_what_always_would_keep(root: Path) -> None:
+    log = Log()
+    hooks = log.hooks("PermissionRequest")
+    steps = (
+        [call("bash", command="make 'a b'")],
+        [call("bash", command="make $X")],
+        [write("x.txt")],
+    )
+    run_team(root, alone(*steps), hooks=hooks)
+    suggested = [one["permission_suggestions"] for one in log.seen]
+    kept = {"type": "addRules", "behavior": "allow", "destination": "localSettings"}
+    assert suggested == [
+        [{**kept, "rules": [{"toolName": "Bash", "ruleContent": "make 'a b'"}]}],
+        [],
+        [{**kept, "rules": [{"toolName": "Edit", "ruleContent": "/x.txt"}]}],
+    ]
+
+
 def test_after_8_in_a_row_the_lead_ends_all_the_same(root: Path) -> None:
     log = Log(Stop=[block("never")] * 20)
     ran = run_team(root, alone(), hooks=log.hooks("Stop"))
