@@ -267,8 +267,9 @@ class Jobs:
         program, spool, job = running.program, running.spool, running.job
         assert program is not None
         assert spool is not None
-        status = KILLED if running.reason else COMPLETED if program.status == 0 else FAILED
-        by_itself = running.reason is None and not self.parts.contained
+        reason = running.reason or program.fault or None
+        status = KILLED if reason else COMPLETED if program.status == 0 else FAILED
+        by_itself = reason is None and not self.parts.contained
         survivors = tuple(map(str, program.survivors)) if by_itself else ()
         return replace(
             job,
@@ -276,7 +277,7 @@ class Jobs:
             ended=iso(self.parts.clock.now()),
             exit_code=program.status if program.status >= 0 else None,
             signal=-program.status if program.status < 0 else None,
-            reason=running.reason,
+            reason=reason,
             survivors=survivors,
             bytes=spool.size,
             dropped=spool.size - kept_in(self.parts.store.output(job.id)),

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
-_PROCESS: Final = re.compile(rb'"child-pid": (\d+)\D')
+_PROCESS: Final = re.compile(rb'"child-pid"\s*:\s*(\d+)\D')
 _REPORT: Final = 4096
 """Bytes, more than any report has."""
 
@@ -23,18 +23,18 @@ class Gate:
     it has its limits, and in no other case."""
 
     def __init__(self, limits: Mapping[str, int]) -> None:
+        """Raises `OSError` when there is no descriptor left."""
         self._limits = limits
         self._reported = b""
         self.fault = ""
         """Why the process was ended instead of let through."""
-        self.reader, self._writer = os.pipe()
+        self._passage = _passage()
+        try:
+            self.reader, self._writer = os.pipe()
+        except OSError:
+            os.close(self._passage)
+            raise
         os.set_blocking(self.reader, False)
-        passage = os.pipe()
-        # One descriptor to read and to write: who waits at it has it open for writing, and so sees
-        # no end of the pipe, which would let it through, when this process dies.
-        self._passage = os.open(f"/proc/self/fd/{passage[0]}", os.O_RDWR | os.O_CLOEXEC)
-        for end in passage:
-            os.close(end)
 
     @property
     def descriptors(self) -> tuple[int, int]:
@@ -80,3 +80,14 @@ class Gate:
         self.close_writer()
         os.close(self.reader)
         os.close(self._passage)
+
+
+def _passage() -> int:
+    """One descriptor to read and to write: who waits at it has it open for writing, and so sees no
+    end of the pipe, which would let it through, when this process dies."""
+    ends = os.pipe()
+    try:
+        return os.open(f"/proc/self/fd/{ends[0]}", os.O_RDWR | os.O_CLOEXEC)
+    finally:
+        for end in ends:
+            os.close(end)

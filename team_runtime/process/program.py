@@ -78,6 +78,11 @@ class Program:
         """The exit status; negative for a signal."""
         return self._status
 
+    @property
+    def fault(self) -> str:
+        """Why it was ended before it began; empty if it was not."""
+        return self._pipes.gate.fault if self._pipes.gate is not None else ""
+
     def so_far(self) -> bytes:
         """The output that is held in memory now."""
         return self._pipes.out.kept()

@@ -35,7 +35,8 @@ class Teammate:
     def run(self) -> None:
         """Until asked to stop, or the model cannot be had. Ends with one final state, with an
         unfinished task given back."""
-        final, note = State.STOPPED, "its agent stopped"
+        note = "its agent stopped"
+        failure: TeamError | None = None
         try:
             context = self.agent.hooks.begun()
             going = self.agent.conversation.unanswered
@@ -51,12 +52,12 @@ class Teammate:
         except Stopped:
             note = "its agent was stopped by force"
         except TeamError as error:
-            final, note = State.FAILED, str(error)
+            failure = error
         except Exception as error:
             self.team.parts.emit("notice", self._name, text=traceback.format_exc())
-            final, note = State.FAILED, str(AgentFailed(self._name, repr(error)))
+            failure = AgentFailed(self._name, repr(error))
         finally:
-            self._end(final, note)
+            self._end(note, failure)
 
     @property
     def _name(self) -> str:
@@ -157,12 +158,14 @@ class Teammate:
         held = self.team.parts.assignments.of(self._name)
         return held.claim.task_id if held else "no task"
 
-    def _end(self, final: State, note: str) -> None:
+    def _end(self, note: str, failure: TeamError | None) -> None:
         """Give back what is held, tell whoever must know, and end: in this order, whatever
         fails."""
         team = self.team
+        note = str(failure or note)
+        ended = {"busy": False, "closed": True, "error": failure or self.member.error}
         try:
-            self._hand_back(final, note)
+            self._hand_back(note, failure)
         except TeamError as error:
             text = f"{self._name} could not give everything back: {error}"
             team.parts.emit("notice", self._name, text=text)
@@ -170,9 +173,9 @@ class Teammate:
             try:
                 self.agent.hooks.ended(note)
             finally:
-                team.change(self._name, final, busy=False, closed=True)
+                team.change(self._name, State.FAILED if failure else State.STOPPED, **ended)
 
-    def _hand_back(self, final: State, note: str) -> None:
+    def _hand_back(self, note: str, failure: TeamError | None) -> None:
         team, bus = self.team, self.team.parts.bus
         team.parts.assignments.let_go(self._name)
         released = team.give_back(self._name, note)
@@ -183,9 +186,9 @@ class Teammate:
             if sender in team.names():
                 text = f"{self._name} ended before it read {count} of your messages."
                 bus.send(self._name, sender, text, "error")
-        if final is State.FAILED and self.member.error is not None:
+        if failure and failure is self.member.error:
             return  # the lead was told when it came to a standstill
-        if final is State.FAILED:
+        if failure:
             bus.send(self._name, LEAD, f"{self._name} has failed: {note}{kept}", "error")
         elif not team.stopping:
             note = note.rstrip(".")

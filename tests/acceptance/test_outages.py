@@ -252,6 +252,28 @@ def test_a_teammate_that_stands_still_can_be_asked_to_stop(root: Path) -> None:
     assert ran.of("message_delivered", "lead", type="shutdown_reply")
 
 
+@pytest.mark.usefixtures("soon")
+def test_what_ends_a_teammate_after_an_outage_is_told_and_stands_in_the_history(
+    root: Path,
+) -> None:
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [spawn("ann")]
+        yield until("agent_state", "ann", state="idle")
+        yield [call("schedule_cron", cron="in 1 second", prompt="hello", to="ann")]
+        yield until("agent_state", "ann", state="failed")
+        while True:
+            yield "Fine."
+
+    def ann(seen: Seen) -> Iterator[Any]:
+        yield "Ready."
+        yield from (OUTAGE, [call("list_tasks")], ModelFailed("no credit left", "billing_error"))
+
+    ran = run_team(root, {"lead": lead, "ann": ann})
+    assert "ann has failed: The model call failed: no credit left" in ran.shown("lead")
+    assert [firing.state for firing in firings(root)] == ["failed"]
+    assert "no credit left" in (firings(root)[0].note or "")
+
+
 class Daemon:
     """A daemon that serves a session, each time with another model."""
 

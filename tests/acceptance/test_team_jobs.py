@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import resource
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -19,6 +20,7 @@ from team_runtime.guard.hook_config import PythonHook
 from team_runtime.types import Block
 from tests.support.api import Seen, team_environment
 from tests.support.cli import team_here
+from tests.support.confined import bubblewrap
 from tests.support.scripted_team import (
     Ran,
     Script,
@@ -457,3 +459,23 @@ def test_the_command_line_lists_shows_and_ends_jobs_of_a_live_run(
     assert len(told(ran)) == 1
     assert list((root / ".team/jobs/requests").iterdir()) == []
     assert team_here(root, "jobs", "output", "job_9").code == 2
+
+
+def test_a_job_whose_limits_cannot_be_set_says_so(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bubblewrap()  # found before limits fail
+
+    def fail() -> None:
+        monkeypatch.setattr(resource, "prlimit", Mock(side_effect=PermissionError(1, "not you")))
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield fail
+        yield [job("touch ran")]
+        yield ENDED
+        while True:
+            yield "Fine."
+
+    ran = run(root, lead, sandbox="required")
+    assert "was ended: its limits cannot be set" in ran.shown("lead")
+    assert not (root / "ran").exists()

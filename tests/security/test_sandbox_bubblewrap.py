@@ -230,6 +230,28 @@ print("connected")
             os.read(passage, 1)
         os.close(passage)
 
+    @pytest.mark.parametrize("lacking", ["passage", "report"])
+    def test_no_descriptor_stays_open_when_there_are_too_many(
+        self, monkeypatch: pytest.MonkeyPatch, lacking: str
+    ) -> None:
+        none_left = OSError(24, "too many open files")
+        made = [*os.pipe()]
+        opened = os.dup(made[0])
+        ways = {
+            "pipe": Mock(side_effect=[tuple(made), none_left]),
+            "open": Mock(side_effect=none_left if lacking == "passage" else [opened]),
+        }
+        with monkeypatch.context() as patched:
+            for name, way in ways.items():
+                patched.setattr(os, name, way)
+            with pytest.raises(OSError, match="too many"):
+                Gate({"nproc": 10})
+        if lacking == "passage":
+            os.close(opened)
+        for descriptor in (*made, opened):
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(descriptor)
+
 
 class AsNobody:
     """The sandbox as a normal user starts it; root lays down its rights first."""
