@@ -82,7 +82,9 @@ def make_permissions(
     Raises `InputError` for one that can match nothing."""
 
     def rules(verdict: Verdict, given: Sequence[str], more: Sequence[OriginRule]) -> list[Rule]:
-        named = [parse(text, verdict, f"{verdict.value} rule", TOOL_NAMES) for text in given]
+        origin = f"{verdict.value} rule"
+        placed = [rule for text in given for rule in found.placed(text, verdict, origin)]
+        named = [parse(text, verdict, origin, TOOL_NAMES) for text in placed]
         return [*named, *(parse(r.text, verdict, r.origin, TOOL_NAMES) for r in more)]
 
     complete = confining is not None and confining.sandbox.complete

@@ -75,6 +75,19 @@ class Loaded:
     deny: tuple[OriginRule, ...] = ()
     notices: tuple[str, ...] = ()
     """What a person should know about what was found and does not count."""
+    places: Places | None = None
+    """Where it was looked for."""
+
+    def placed(self, text: str, verdict: Verdict, origin: str) -> tuple[str, ...]:
+        """A rule that a person gave, as rules about the workspace. Raises `InputError` for one that
+        is about no file of it."""
+        if self.places is None:
+            return (text,)
+        found = in_place(text, verdict, self.places.root, self.places.home)
+        if not found:
+            why = "it is about no file of the workspace, and all others are refused anyway"
+            raise InputError(f"{origin}: the rule {text!r} can match nothing: {why}")
+        return found
 
 
 NO_FILES: Final = Loaded()
@@ -114,6 +127,7 @@ def load(
         ask=(*ours[Verdict.ASK], *(rules[Verdict.ASK] if trusted else ())),
         deny=(*ours[Verdict.DENY], *rules[Verdict.DENY]),
         notices=tuple(notices),
+        places=places,
     )
 
 

@@ -118,6 +118,28 @@ def test_rules_about_places_outside_are_told_because_all_of_those_are_refused(
     assert "Read(//etc/**), Read(~/.ssh/**), Read(~/notes/**)" in "\n".join(found.notices)
 
 
+def test_a_rule_that_a_person_gives_may_begin_at_the_root_or_a_home_too(tmp_path: Path) -> None:
+    found = loaded(tmp_path, {})
+    absolute = f"Edit(/{tmp_path}/w/migrations/**)"
+    with pytest.raises(InputError, match="relative to the workspace"):
+        make_permissions(Settings(deny=("Read(~/../w/x)",)), found)
+    permissions = make_permissions(Settings(deny=(absolute,), allow=("Edit",)), found)
+    for path, verdict in (("migrations/1.sql", Verdict.DENY), ("src/a.py", Verdict.ALLOW)):
+        question = Question("edit_file", Effect.EDIT, {"path": path}, path, False)
+        assert permissions.decide(question).verdict is verdict
+
+
+@pytest.mark.parametrize("rule", ["Read(~/.ssh/**)", "Edit(//etc/**)", "Read(~)"])
+@pytest.mark.parametrize("kind", ["allow", "deny"])
+def test_but_one_that_a_person_gives_about_places_outside_is_an_error(
+    tmp_path: Path, rule: str, kind: str
+) -> None:
+    found = loaded(tmp_path, {})
+    settings = Settings(allow=(rule,)) if kind == "allow" else Settings(deny=(rule,))
+    with pytest.raises(InputError, match=f"{kind} rule: .*is about no file of the workspace"):
+        make_permissions(settings, found)
+
+
 def of_user(tmp_path: Path, place: str, permissions: dict[str, list[str]]) -> Loaded:
     path = tmp_path / place
     path.parent.mkdir(parents=True)
