@@ -39,11 +39,12 @@ class Rest:
         """Rest, at the longest until the clock shows `moment`; returns whether somebody rang. It
         may end early."""
         seconds = self._watch.until(moment)
-        descriptors = [self._reader]
-        if self._watch.descriptor is not None:
-            descriptors.append(self._watch.descriptor)
-        timeout = None if seconds == float("inf") else seconds
-        ready, _, _ = select.select(descriptors, [], [], timeout)
+        ends = select.poll()  # unlike `select` it takes any number
+        for descriptor in (self._reader, self._watch.descriptor):
+            if descriptor is not None:
+                ends.register(descriptor, select.POLLIN)
+        timeout = None if seconds == float("inf") else seconds * 1000
+        ready = [descriptor for descriptor, _ in ends.poll(timeout)]
         if self._watch.descriptor in ready:
             self._watch.drain()
         if self._reader in ready:

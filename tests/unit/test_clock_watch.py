@@ -122,7 +122,7 @@ class TestKernel(Contract):
 
     def test_nothing_wakes_before_the_moment(self, watch: ClockWatch) -> None:
         clock = SystemClock()
-        assert anyio.run(comes, watch, clock, clock.now() + SOON) == 1
+        assert anyio.run(comes, watch, clock, clock.now() + SOON) <= 1
         assert watch.until(clock.now() + SOON) == float("inf")
 
     def test_the_kernel_is_asked_to_tell_when_the_clock_is_set(self) -> None:

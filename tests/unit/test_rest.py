@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
 import signal
 import threading
 from collections.abc import Iterator
@@ -47,6 +49,24 @@ def test_a_ring_before_the_rest_is_kept_and_many_are_one(rest: Rest) -> None:
         pass
     rest.ring()
     assert rest.until(CLOCK.now() + timedelta(hours=1))
+
+
+def test_in_a_process_with_more_than_a_thousand_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2000:
+        pytest.skip("no process may open so many here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    low = os.pipe()
+    high = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 1500) for end in low)
+    try:
+        monkeypatch.setattr(os, "pipe", lambda: high)
+        with resting(CLOCK) as rest:
+            rest.ring()
+            assert rest.until(CLOCK.now() + timedelta(hours=1))
+    finally:
+        for end in low:
+            os.close(end)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("when", ["before", "during"])
