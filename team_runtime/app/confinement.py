@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from team_runtime.process.base import Command
 from team_runtime.process.bubblewrap import Bubblewrap
 from team_runtime.process.detection import remedy
 from team_runtime.process.domains import Domains
+from team_runtime.process.filter import compiled
 from team_runtime.process.hidden import hidden_places, shown_places
 from team_runtime.process.proxy import Proxy
 from team_runtime.process.sandbox import Confinement, Limits, Sandbox
@@ -94,8 +96,10 @@ class Confining:
 
     @property
     def isolates(self) -> bool:
-        """Whether a command reaches nothing but its own folder."""
-        return self.holds and not self.network and self.domains is None
+        """Whether a command reaches nothing but its own folder. Without the filter of system calls
+        there are sockets that it can reach."""
+        is_filtered = compiled(platform.machine(), internet=False) is not None
+        return self.holds and is_filtered and not self.network and self.domains is None
 
     def told(self) -> str:
         """For agents: what holds their commands."""

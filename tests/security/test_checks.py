@@ -3,15 +3,22 @@ test is named by what must be blocked."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from team_runtime.app.confinement import Confining
 from team_runtime.guard.base import Decision, Effect, Verdict, strictest
 from team_runtime.guard.permissions import RulePermissions
 from team_runtime.loop.dispatch import questions_about
+from team_runtime.process.bubblewrap import Bubblewrap
+from team_runtime.process.landlock import OLDEST, Landlock
+from team_runtime.process.sandbox import Sandbox
+from team_runtime.store.layout import Layout
 from team_runtime.tools.base import Place
 from tests.support.api import Seen, team_environment
 from tests.support.cli import team_here
@@ -54,6 +61,19 @@ def test_a_command_that_no_rule_allows_as_a_check_where_nothing_holds_it() -> No
     assert decided("make test", allow=("Bash(make *)",)).verdict is Verdict.ALLOW
     assert decided("make test", confined=True).verdict is Verdict.ALLOW
     assert decided(None).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("sandbox", [Bubblewrap(), Landlock(OLDEST)])
+def test_a_check_that_could_reach_a_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox
+) -> None:
+    """A machine for which there is no filter of system calls."""
+    confining = Confining(sandbox, Layout(tmp_path), {})
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    assert confining.isolates
+    assert not replace(confining, network=True).isolates
+    monkeypatch.setattr(platform, "machine", lambda: "vax")
+    assert not confining.isolates
 
 
 def test_a_check_while_nothing_may_be_changed() -> None:
