@@ -144,7 +144,8 @@ class _Host:
             async with anyio.create_task_group() as group:
                 group.start_soon(parts.supervisor.run)
                 parts.jobs.open(group)
-                ending = await run_team(parts.team, start, timeout, interrupts)
+                with hooks.beside(group):
+                    ending = await run_team(parts.team, start, timeout, interrupts)
                 await parts.jobs.shut_down(_why_it_ends(ending))
                 group.cancel_scope.cancel()
             hooks.detach(LEAD)

@@ -29,10 +29,10 @@ _MCP_TOOL: Final = re.compile(r"mcp__.+__.+")
 _VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _COMMON_KEYS: Final = {"type", "if", "timeout", "on_error", "statusMessage"}
 _KEYS: Final = {
-    "command": {"command", "args", "shell"},
+    "command": {"command", "args", "shell", "async"},
     "http": {"url", "headers", "allowedEnvVars"},
 }
-_NOT_HERE: Final = {"once", "async", "asyncRewake"}
+_NOT_HERE: Final = {"once", "asyncRewake"}
 """Fields of Claude Code's that change when a hook runs or counts; without them it would be another
 hook."""
 
@@ -109,6 +109,8 @@ class Hook:
     """Files that it was trusted with, and the digest that each had then."""
     condition: Condition | None = None
     """Which calls of the tools that match it is for; `None` for all."""
+    beside: bool = False
+    """Whether nobody waits for it, nor reads what it says (`async`)."""
 
     def fits(self, subject: str, payload: Mapping[str, Any]) -> bool:
         """Whether it is for an event with this subject and payload."""
@@ -154,7 +156,7 @@ class Parsed:
 
     hooks: list[Hook] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """Sentences about hooks that can have no effect here."""
+    """Sentences about what hooks cannot do here."""
 
 
 class _NoEffect(Exception):
@@ -248,7 +250,10 @@ def _group(name: str, group: Mapping[str, Json], at: _At, parsed: Parsed) -> Non
     matcher = _matcher(group.get("matcher") or "", event, at / "matcher")
     for where, given in (at / "hooks").items(group["hooks"]):
         with _leaving_out(parsed, where):
-            parsed.hooks.append(_hook(event, matcher, where.mapping(given), where))
+            hook = _hook(event, matcher, where.mapping(given), where)
+            parsed.hooks.append(hook)
+            if hook.beside and event.blocks and not event.replaces:
+                parsed.left_out.append(f"{where}: it is async, so it can refuse nothing")
 
 
 def _event(name: str, at: _At) -> HookEvent:
@@ -270,13 +275,19 @@ def _hook(event: HookEvent, matcher: Matcher, given: Mapping[str, Json], at: _At
             raise at.wrong(f"{key!r} is not available in this version")
     _refuse_unknown(given, _COMMON_KEYS | _KEYS[kind] | _NOT_HERE, at)
     handler = _command(given, at) if kind == "command" else _http(given, at)
+    beside = given.get("async", False)
+    if not isinstance(beside, bool):
+        raise (at / "async").wrong("true or false is expected")
+    if beside and "on_error" in given:
+        raise at.wrong("on_error has no meaning for an async hook, which is not waited for")
     return Hook(
         event.name,
         matcher,
         handler,
         str(at),
         _timeout(given.get("timeout", event.timeout), at / "timeout"),
-        _denies(given.get("on_error"), event, at / "on_error"),
+        not beside and _denies(given.get("on_error"), event, at / "on_error"),
+        beside=beside,
         condition=_condition(given.get("if"), event, matcher, at / "if"),
     )
 

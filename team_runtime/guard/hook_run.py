@@ -35,9 +35,9 @@ from team_runtime.guard.hook_output import (
     read_answer,
     said_by_function,
 )
-from team_runtime.process.base import Command, Runner
-from team_runtime.process.run import BlockingRunner, LoopRunner
-from team_runtime.text import decode
+from team_runtime.process.base import Command, Completed, Runner
+from team_runtime.process.run import BlockingRunner, LoopRunner, run_on_loop
+from team_runtime.text import decode, one_line
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -194,7 +194,11 @@ def run_handler(
             given = json.loads(json.dumps(payload))
             return said_by_function(event, host.apart(partial(handler.call, given), seconds))
         if isinstance(handler, CommandHandler):
-            ended = _run_command(handler, payload, around, host.runner, seconds)
+            command = _command(handler, payload, around, seconds)
+            completed = host.runner.run(command)
+            if hook.beside:
+                return _unheard(completed, seconds)
+            ended = _heard(completed, seconds)
         else:
             ended = host.apart(
                 partial(_post, handler, payload, around.user_environment, seconds), seconds
@@ -208,6 +212,29 @@ def run_handler(
     except (Exception, SystemExit) as error:  # a function may do anything
         raise HookFault(f"{type(error).__name__}: {error}") from error
     return read_answer(event, ended)
+
+
+async def run_beside(hook: Hook, payload: Mapping[str, Any], around: Surroundings) -> Answer:
+    """Run a command on the loop, until its time-out or until this is cancelled; nothing is heard of
+    what it says. Raises `HookFault`."""
+    assert isinstance(hook.handler, CommandHandler)
+    try:
+        await to_thread.run_sync(_check_scripts, hook)
+        command = _command(hook.handler, payload, around, hook.timeout)
+        return _unheard(await run_on_loop(command), hook.timeout)
+    except HookFault:
+        raise
+    except Exception as error:  # the run goes on, whatever it is
+        raise HookFault(str(error)) from error
+
+
+def _unheard(completed: Completed, seconds: float) -> Answer:
+    """Nothing but whether it did what it was there for. Raises `HookFault`."""
+    ended = _ended(completed, seconds)
+    if ended.status != 0:
+        shown = one_line(ended.stderr, 300)
+        raise HookFault(f"it ended with status {ended.status}" + (f": {shown}" if shown else ""))
+    return Answer()
 
 
 def digest(data: bytes) -> str:
@@ -226,36 +253,40 @@ def _check_scripts(hook: Hook) -> None:
             raise HookFault(f"{path} has changed since the workspace was trusted")
 
 
-def _run_command(
-    handler: CommandHandler,
-    payload: Mapping[str, Any],
-    around: Surroundings,
-    runner: Runner,
-    seconds: float,
-) -> Ended:
+def _command(
+    handler: CommandHandler, payload: Mapping[str, Any], around: Surroundings, seconds: float
+) -> Command:
     environment = {**around.environment, "CLAUDE_PROJECT_DIR": str(around.root)}
     if handler.args is None:
         shell = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
         argv: list[str] = [shell, "-c", "--", handler.command]
     else:
         argv = [handler.command, *handler.args]
-    ended = runner.run(
-        Command(
-            argv=argv,
-            cwd=around.root,
-            env=environment,
-            timeout=seconds,
-            input=json.dumps(payload).encode(),
-            keep=KEEP,
-        )
+    return Command(
+        argv=argv,
+        cwd=around.root,
+        env=environment,
+        timeout=seconds,
+        input=json.dumps(payload).encode(),
+        keep=KEEP,
     )
+
+
+def _ended(ended: Completed, seconds: float) -> Ended:
+    """A command's end by itself. Raises `HookFault`."""
     if ended.timed_out:
         raise HookFault(f"it did not end within {seconds:g} seconds and was ended")
-    if ended.dropped:
-        raise HookFault(f"it printed more than {KEEP} bytes", decode(ended.stdout))
     if ended.status < 0:
         raise HookFault(f"it was ended by signal {-ended.status}")
     return as_ended(ended.status, ended.stdout, ended.stderr)
+
+
+def _heard(completed: Completed, seconds: float) -> Ended:
+    """A command's end, when all that it said is known. Raises `HookFault`."""
+    ended = _ended(completed, seconds)
+    if completed.dropped:
+        raise HookFault(f"it printed more than {KEEP} bytes", ended.stdout)
+    return ended
 
 
 def _post(

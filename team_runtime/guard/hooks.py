@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+
+from anyio import from_thread
+from anyio.abc import TaskGroup
 
 from team_runtime.clock import SystemClock
 from team_runtime.errors import HookRefused
@@ -22,11 +26,19 @@ from team_runtime.guard.base import DEFAULT, Decision, Verdict
 from team_runtime.guard.hook_config import Hook
 from team_runtime.guard.hook_events import HOOK_EVENTS
 from team_runtime.guard.hook_output import Answer, HookFault
-from team_runtime.guard.hook_run import Host, Surroundings, ThreadHost, run_handler
+from team_runtime.guard.hook_run import (
+    Host,
+    Surroundings,
+    ThreadHost,
+    run_beside,
+    run_handler,
+)
 from team_runtime.types import Json
 
 BLOCKS_IN_A_ROW: Final = 8
 """How often hooks may keep an agent from ending its turn before it ends it all the same."""
+MOST_BESIDE: Final = 16
+"""Hooks that nobody waits for, at once."""
 WITHHELD: Final = "[runtime] The result is withheld: a hook that may replace it failed to."
 """Stands for a result that a hook meant to replace, or had to see, and did not."""
 
@@ -122,6 +134,8 @@ class Hooks:
         self._emit = emit
         self._monotonic = SystemClock().monotonic
         self._facts = facts
+        self._group: TaskGroup | None = None
+        self._beside = 0
         self.halt: Callable[[str, str], None] = lambda agent, reason: None
         """Stops an agent for a reason, when a hook says so."""
 
@@ -135,6 +149,16 @@ class Hooks:
         with self._lock:
             self._hosts.pop(agent, None)
 
+    @contextmanager
+    def beside(self, group: TaskGroup) -> Iterator[None]:
+        """Meanwhile nobody waits for hooks that say so: they run in this group, and end with it.
+        Before and after, and where there is no loop, they are waited for. Call on the loop."""
+        self._group = group
+        try:
+            yield
+        finally:
+            self._group = None
+
     def listens(self, event: str) -> bool:
         """Whether any hook is there for this event."""
         return event in self._by_event
@@ -145,6 +169,13 @@ class Hooks:
         if not matching:
             return NOTHING
         payload = {"hook_event_name": event, **self._facts(occasion.agent), **occasion.payload}
+        if self._group is not None:
+            for hook in matching:
+                if hook.beside:
+                    from_thread.run_sync(self._start, hook, payload, occasion)
+            matching = [hook for hook in matching if not hook.beside]
+            if not matching:
+                return NOTHING
         with self._lock:
             host = self._hosts.get(occasion.agent or "", self._host)
         answers = host.together(
@@ -163,12 +194,14 @@ class Hooks:
             raise HookRefused(event=event, reason=outcome.reason)
 
     def _matching(self, event: str, occasion: Occasion) -> list[Hook]:
-        """In declared order, each handler once; the copy that denies on an error counts."""
+        """In declared order, each handler once; the copy that is waited for counts, and of those
+        the one that denies on an error."""
         found: dict[Any, Hook] = {}
         for hook in self._by_event.get(event, ()):
             if hook.fits(occasion.subject, occasion.payload):
                 known = found.setdefault(hook.handler, hook)
-                if hook.denies_on_error and not known.denies_on_error:
+                stricter = hook.denies_on_error and not known.denies_on_error
+                if stricter or (known.beside and not hook.beside):
                     found[hook.handler] = hook
         return list(found.values())
 
@@ -176,19 +209,52 @@ class Hooks:
         self, hook: Hook, payload: Mapping[str, Json], occasion: Occasion, host: Host
     ) -> Answer:
         started = self._monotonic()
-        fault: str | None = None
+        fault: HookFault | None = None
         try:
             answer = run_handler(hook, payload, self._around, host, occasion.most)
         except HookFault as error:
-            fault = str(error)
-            answer = _failed(hook, error)
+            fault, answer = error, _failed(hook, error)
+        self._record(hook, occasion, answer, fault, started)
+        if answer.message:
+            self._tell(occasion, answer.message)
+        return answer
+
+    def _start(self, hook: Hook, payload: Mapping[str, Json], occasion: Occasion) -> None:
+        """On the loop. Begin a hook that nobody waits for."""
+        if self._group is None or self._beside >= MOST_BESIDE:
+            why = "the run ends" if self._group is None else f"{MOST_BESIDE} run already"
+            self._tell(occasion, f"the hook {hook.origin} was not run, because {why}")
+            return
+        self._beside += 1
+        self._group.start_soon(self._alone, hook, payload, occasion)
+
+    async def _alone(self, hook: Hook, payload: Mapping[str, Json], occasion: Occasion) -> None:
+        started = self._monotonic()
+        fault: HookFault | None = HookFault("it was ended with the run")
+        try:
+            await run_beside(hook, payload, self._around)
+            fault = None
+        except HookFault as error:
+            fault = error
+        finally:
+            self._beside -= 1
+            self._record(hook, occasion, Answer(), fault, started)
+
+    def _record(
+        self,
+        hook: Hook,
+        occasion: Occasion,
+        answer: Answer,
+        fault: HookFault | None,
+        started: float,
+    ) -> None:
         self._emit(
             "hook_ran",
             occasion.agent,
             event=hook.event,
             hook=hook.origin,
             verdict=answer.verdict.value if answer.verdict else None,
-            fault=fault,
+            fault=None if fault is None else str(fault),
             seconds=round(self._monotonic() - started, 6),
         )
         if fault is not None:
@@ -196,9 +262,6 @@ class Hooks:
             if answer.output is not None:
                 follows = "so the result is withheld"
             self._tell(occasion, f"the hook {hook.origin} failed, {follows}: {fault}")
-        if answer.message:
-            self._tell(occasion, answer.message)
-        return answer
 
     def _merged(
         self, hooks: Sequence[Hook], answers: Sequence[Answer], occasion: Occasion
@@ -268,6 +331,8 @@ class Hooks:
 
 def _failed(hook: Hook, fault: HookFault) -> Answer:
     """What it means that a hook failed."""
+    if hook.beside:
+        return Answer()
     withheld = HOOK_EVENTS[hook.event].replaces and (hook.denies_on_error or fault.meant_to_replace)
     if withheld:  # without the fault: it may show what must not be seen
         return Answer(output=WITHHELD)

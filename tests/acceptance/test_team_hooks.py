@@ -310,6 +310,47 @@ def test_a_stop_amid_a_hook_that_has_to_see_a_result_keeps_it_back(
     assert ("hunter2" in kept, "withheld" in kept) == (on_error is None, on_error == "deny")
 
 
+# Beside calls
+
+
+def test_nobody_waits_for_a_hook_beside(root: Path) -> None:
+    beside = {"async": True, "timeout": 20}
+    waits = shell("until test -e go; do sleep 0.02; done; exit 2", **beside)
+    settings(root, table("PreToolUse", waits, matcher="Glob"))
+
+    def go() -> None:
+        (root / "go").touch()
+
+    lead = alone([call("glob", pattern="*.txt")], go, until("hook_ran", "lead"))
+    ran = run_team(root, lead)
+    assert "notes.txt" in ran.shown("lead")
+    assert "Refused" not in ran.shown("lead")
+    (event,) = ran.of("hook_ran", "lead")
+    assert (event["verdict"], event["fault"]) == (None, "it ended with status 2")
+    told = "\n".join(event["text"] for event in ran.of("notice"))
+    assert "it is async, so it can refuse nothing" in told
+    assert "failed, and was passed over: it ended with status 2" in told
+
+
+def test_hooks_beside_are_capped_and_end_with_the_run(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("team_runtime.guard.hooks.MOST_BESIDE", 1)
+    noted = root.parent / "hook.pid"
+    hangs = [
+        shell(f"echo $$ > {noted}; exec sleep 60", **{"async": True}),
+        shell("touch second", **{"async": True}),
+    ]
+    settings(root, table("PostToolUse", *hangs, matcher="Glob"))
+    ran = run_team(root, alone([call("glob", pattern="*")], lambda: wait_for(noted)))
+    assert ran.result.exit_code == 0
+    assert not Path("/proc", noted.read_text().strip()).exists()
+    assert not (root / "second").exists()
+    told = "\n".join(event["text"] for event in ran.of("notice"))
+    assert "was not run, because 1 run already" in told
+    assert "it was ended with the run" in told
+
+
 # The ends of turns
 
 

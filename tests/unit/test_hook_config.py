@@ -134,7 +134,13 @@ def conditional(rule: Any, event: str = "PreToolUse", matcher: str = "") -> dict
         (handler(type="command", command="x", shell="powershell"), "shell can only be bash"),
         (handler(type="command", command="x", on_error="ignore"), "must be deny or allow"),
         (handler(type="command", command="x", once=True), "'once' is not available"),
-        (handler(type="command", command="x", **{"async": True}), "'async' is not available"),
+        (handler(type="command", command="x", asyncRewake=True), "'asyncRewake' is not available"),
+        (handler(type="command", command="x", **{"async": "yes"}), "async: true or false"),
+        (handler(type="http", url="http://h", **{"async": True}), "there is no field 'async'"),
+        (
+            handler(type="command", command="x", on_error="deny", **{"async": True}),
+            "on_error has no meaning for an async hook",
+        ),
         (conditional(""), r"hooks\[0\]\.if: text is expected"),
         (conditional(5), "if: text is expected"),
         (conditional(["Bash(rm *)"]), "if: text is expected"),
@@ -177,6 +183,15 @@ def test_a_hook_that_does_not_say_has_the_time_that_claude_code_gives_it() -> No
     assert [hook.timeout for hook in brought] == [600]
 
 
+def test_a_hook_that_nobody_waits_for_is_said_to_refuse_nothing() -> None:
+    beside = shell("x", **{"async": True})
+    for event, said in (("PreToolUse", 1), ("Stop", 1), ("PostToolUse", 0), ("SessionStart", 0)):
+        found = parse_hooks(table(event, beside), Source("x", TOOL_NAMES))
+        assert [(hook.beside, hook.denies_on_error) for hook in found.hooks] == [(True, False)]
+        told = f"x: hooks.{event}[0].hooks[0]: it is async, so it can refuse nothing"
+        assert found.left_out == [told] * said
+
+
 @pytest.mark.parametrize("event", sorted(UNAVAILABLE))
 def test_an_event_that_nothing_here_brings_about_is_refused(event: str) -> None:
     with pytest.raises(InputError, match=f"{event} is not available in this version"):
@@ -208,7 +223,7 @@ def test_the_users_file_for_claude_code_may_hold_what_has_no_effect_here() -> No
 def test_but_a_gate_in_it_that_cannot_run_is_refused() -> None:
     for given in (
         {"type": "prompt", "prompt": "Is it safe?"},
-        {"type": "command", "command": "x", "async": True},
+        {"type": "command", "command": "x", "asyncRewake": True},
     ):
         with pytest.raises(InputError, match="not available in this version"):
             parsed(table("PreToolUse", given), of_claude=True)

@@ -104,6 +104,29 @@ def test_deny_beats_ask_beats_allow_in_any_order(words: list[str | None]) -> Non
         assert outcome.reason == "; ".join(reasons)
 
 
+BESIDE: Any = {"async": True}
+
+
+def test_where_there_is_no_run_a_hook_beside_is_waited_for_and_not_heard(tmp_path: Path) -> None:
+    events = Events()
+    handlers = [
+        printing(deciding("deny", "no"), **BESIDE),
+        shell("sleep 0.1; touch ran; yes | head -c 1000000", **BESIDE),
+        shell("echo oops >&2; exit 2", **BESIDE),
+    ]
+    outcome = fire(make_hooks(parsed(table("PreToolUse", *handlers)), tmp_path, events))
+    assert (outcome.verdict, outcome.reason) == (None, "")
+    assert (tmp_path / "ran").exists()
+    (told,) = [fields["text"] for kind, _, fields in events.seen if kind == "notice"]
+    assert told.endswith("failed, and was passed over: it ended with status 2: oops")
+
+
+def test_of_identical_handlers_the_one_that_is_waited_for_counts(tmp_path: Path) -> None:
+    gate, beside = shell("exit 2"), shell("exit 2", **BESIDE)
+    for order in ([gate, beside], [beside, gate]):
+        assert fire(make_hooks(parsed(table("PreToolUse", *order)), tmp_path)).blocked
+
+
 def test_one_rewrites_and_another_does_not(tmp_path: Path) -> None:
     said = [None, deciding("allow", updatedInput={**INPUT, "command": "pwd"}), deciding("allow")]
     for order in (said, said[::-1]):
