@@ -329,7 +329,8 @@ _CARRIERS: Final[dict[str, frozenset[str]]] = {
 }  # fmt: skip
 """Programs that run some of their own words, and the words behind which those stand."""
 _CARRIED: Final = 20
-"""Words that are looked at for what is run."""
+"""So many words are taken for the beginning of what is run with all that follows, and later ones
+with so many of those that follow, so that a long command costs no more than it has words."""
 
 
 def carried(program: str, args: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -340,9 +341,9 @@ def carried(program: str, args: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         return
     words = " ".join(args).split()
     start = next((at + 1 for at, word in enumerate(words) if word in leads), len(words))
-    for at in range(start if leads else 0, min(len(words), _CARRIED)):
+    for at in range(start if leads else 0, len(words)):
         if not words[at].startswith("-"):
-            yield tuple(words[at:])
+            yield tuple(words[at:] if at < _CARRIED else words[at : at + _CARRIED])
 
 
 _DURATION: Final = r"\d+(?:\.\d+)?[smhd]?"

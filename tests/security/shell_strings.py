@@ -361,6 +361,7 @@ EXACT: Final[dict[str, dict[str, list[str]]]] = {
             "cargo watch -x 'rm f'", "rustup run stable rm f", "pyenv exec rm f",
             "poetry run git push", "uv run git --no-pager push", "docker exec a git push x",
             "/usr/bin/npx rm f", "ls; npx rm f",
+            f"docker run {'-e A=1 ' * 30}a rm f", f"npx {'a ' * 300}git push x",
         ],
     },
     "other programs: what runs or writes": {
