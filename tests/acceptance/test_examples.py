@@ -15,6 +15,8 @@ from team_runtime.cli.daemon import command as daemon
 from tests.support.api import git, team_environment
 from tests.support.cli import team_here, write_file
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -50,7 +52,6 @@ def test_a_team_from_python(tmp_path: Path, environ: dict[str, str]) -> None:
     assert "# Changelog" in shown
 
 
-@pytest.mark.slow
 def test_the_board_only(tmp_path: Path, environ: dict[str, str]) -> None:
     shown = output(["sh", str(EXAMPLES / "board_only.sh")], tmp_path, environ)
     assert "Each task was done exactly once." in shown

@@ -14,6 +14,8 @@ from team_runtime.tools.base import Moved
 from tests.support.confined import bubblewrap, landlock
 from tests.support.yard import Yard, opened
 
+pytestmark = pytest.mark.slow
+
 CAP = 80_000
 CONFINED = {"bubblewrap": bubblewrap, "landlock": landlock}
 DAEMON = (
@@ -78,9 +80,7 @@ CASES = {
 }
 
 
-@pytest.fixture(
-    scope="module", params=["off", *(pytest.param(n, marks=pytest.mark.slow) for n in CONFINED)]
-)
+@pytest.fixture(scope="module", params=["off", *CONFINED])
 def yard(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Yard]:

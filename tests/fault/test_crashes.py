@@ -28,6 +28,8 @@ from team_runtime.store.presence import RunPresence, Runs
 from team_runtime.types import Liveness
 from tests.support.state import AtStep, Presences, kill_at_every_step, make_store
 
+pytestmark = pytest.mark.slow
+
 DEAD_RUN = "run-" + "0" * 16
 
 

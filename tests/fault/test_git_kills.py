@@ -30,6 +30,8 @@ from tests.support.repositories import (
     write_at,
 )
 
+pytestmark = pytest.mark.slow
+
 
 class Held:
     """A call on a `Team` in a process of its own, which git cannot finish."""
@@ -160,14 +162,7 @@ class TestCreation:
         assert not (root / "worktrees/auth").exists()
         assert not git(root, "branch", "--list", "team/auth")
 
-    @pytest.mark.parametrize(
-        "path",
-        [
-            "mine.txt",
-            pytest.param("a.txt", marks=pytest.mark.slow),
-            pytest.param("x.log", marks=pytest.mark.slow),
-        ],
-    )
+    @pytest.mark.parametrize("path", ["mine.txt", "a.txt", "x.log"])
     def test_a_users_file_stays_and_is_reported(self, root: Path, held: Held, path: str) -> None:
         held.kill_ours()
         held.kill_git()
