@@ -65,6 +65,8 @@ class Member:
     state: State = State.STARTING
     busy: bool = True
     """Whether it is in a turn or deciding what to do next: nothing is settled meanwhile."""
+    woken: int = 0
+    """How often it became busy."""
     stop_reason: str | None = None
     """Why it was asked to stop."""
     asked: bool = False

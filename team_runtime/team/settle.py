@@ -34,6 +34,7 @@ class Settling:
     def check(self) -> Settled:
         """`WAIT` while something can wake the lead, `REMIND` when it alone can go on, `DONE`."""
         team = self.team
+        woken = self._woken()
         team.parts.planning.expire(team.parts.session)
         idle = [m for m in team.members() if not m.is_lead and not m.state.ended]
         if any(m.busy or self._has_mail(m) or self._can_claim(m) for m in idle):
@@ -50,10 +51,14 @@ class Settling:
         for member in unfinished:
             team.change(member.name, remind=True)
             team.ring(member.name)
-        # What else was awaited has sent its mail before it is over, so the mail is looked at last.
+        # What else was awaited has sent its mail before it is over, so the mail is looked at then,
+        # and whoever takes mail in was woken before that, so that comes last.
         awaited = bool(unfinished) or any(can_come() for can_come in team.awaited)
         mailed = any(self._has_mail(m) for m in team.members() if not m.state.ended)
-        return Settled.WAIT if awaited or mailed else Settled.DONE
+        return Settled.WAIT if awaited or mailed or self._woken() != woken else Settled.DONE
+
+    def _woken(self) -> int:
+        return sum(member.woken for member in self.team.members())
 
     def undecided(self) -> list[str]:
         """Request ids of the plans that wait for the lead."""

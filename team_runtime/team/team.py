@@ -92,6 +92,7 @@ class Team:
         """Change a member; a new state is an event."""
         with self._lock:
             member = self._members[name]
+            member.woken += bool(fields.get("busy")) and not member.busy
             for key, value in fields.items():
                 setattr(member, key, value)
             if member.state is State.STOPPING and state is not None and not state.ended:

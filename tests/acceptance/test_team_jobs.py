@@ -22,6 +22,7 @@ from tests.support.api import Seen, team_environment
 from tests.support.cli import team_here
 from tests.support.confined import bubblewrap
 from tests.support.scripted_team import (
+    Event,
     Ran,
     Script,
     bound_task,
@@ -228,6 +229,36 @@ def test_a_job_that_ends_just_when_it_is_looked_for_reminds_nobody(
     assert ran.result.exit_code == 0, ran.result
     assert len(told(ran, "ann")) == 1
     assert "is still yours" not in ran.shown("ann")
+
+
+def test_a_run_goes_on_when_a_job_ends_and_is_told_while_its_end_is_looked_at(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the looks at who works and at who has mail its agent is woken and takes it in."""
+    told_of = threading.Event()
+    is_awaited = Jobs.is_awaited
+
+    def meanwhile(jobs: Jobs) -> bool:
+        (root / "go").touch()
+        assert told_of.wait(20)
+        return is_awaited(jobs)
+
+    def hear(event: Event) -> None:
+        if event["kind"] == "message_delivered" and event["type"] == "notification":
+            told_of.set()
+
+    def ann(seen: Seen) -> Iterator[Any]:
+        for _ in range(2):
+            yield [job(f"cd ../..; {UNTIL_GO}; sleep 0.5")]
+            yield "I wait for it."
+        yield [complete()]
+        yield "Done."
+
+    monkeypatch.setattr(Jobs, "is_awaited", meanwhile)
+    lead = [bound_task(), [spawn("ann", task_id="task_1")], *["Waiting."] * 9]
+    ran = run(root, lambda seen: iter(lead), scripts={"ann": ann}, also=hear)
+    assert ran.result.exit_code == 0
+    assert ran.task().status == "completed"
 
 
 @pytest.mark.parametrize("how", ["fails", "stops"])
