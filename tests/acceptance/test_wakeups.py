@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -21,6 +20,7 @@ from team_runtime.errors import ModelFailed
 from team_runtime.store import coverage
 from tests.support.api import Seen, team_environment
 from tests.support.clocks import Skew
+from tests.support.interrupted import eventually
 from tests.support.scripted_team import (
     MODEL,
     Event,
@@ -79,10 +79,7 @@ def test_an_idle_team_is_sure_to_be_told_so_that_it_need_not_look(
     folders = outside(root).told_folders
 
     def look() -> None:
-        ends = time.monotonic() + 20
-        while not coverage.is_covered(folders()):  # new folders are watched on another thread
-            assert time.monotonic() < ends
-            time.sleep(0.01)
+        eventually(lambda: coverage.is_covered(folders()))  # another thread watches new folders
         covered.append(len(folders()))
 
     run_team(root, {"lead": with_idle_mates(look), "ann": says("Ready."), "bob": says("Ready.")})
