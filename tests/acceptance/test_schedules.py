@@ -260,7 +260,7 @@ def test_a_turn_that_ends_in_an_error_counts_as_a_failure(root: Path, skew: Skew
 
 
 def test_a_run_that_is_cut_off_in_a_firing_blocks_no_later_one(root: Path, skew: Skew) -> None:
-    """openclaw#131149: a run that had timed out kept a lock, and the schedule never fired again."""
+    """openclaw#131149, gascity#2131: what a dead run left behind blocked all later firings."""
 
     def lead(seen: Seen) -> Iterator[Any]:
         yield [remind(cron="0 * * * *")]

@@ -51,13 +51,15 @@ def skipped(history: Firings) -> list[tuple[str, int]]:
 
 
 def test_a_slot_fires_when_it_comes_and_never_again() -> None:
+    """openclaw#42640: it ran again after a restart."""
     moments = [at("12:09:59"), at("12:10"), at("12:10:01"), at("12:19:59"), at("12:20:01")]
     _, fired = seen(made(), *moments)
     assert fired == [[], ["12:10"], [], [], ["12:20"]]
 
 
 def test_nothing_fires_for_a_time_before_the_schedule_was_made() -> None:
-    """As when a daemon has not run for days, or the schedule was made in the minute of a slot."""
+    """gascity#6029. As when a daemon has not run for days, or the schedule was made in the minute
+    of a slot."""
     _, fired = seen(made(misfire=ALL), NOON, at("12:00:01"), at("12:10"))
     assert fired == [[], [], ["12:10"]]
 
@@ -168,6 +170,7 @@ def test_whatever_the_clock_does_each_slot_is_decided_about_once(
 
 @pytest.mark.parametrize("when", ["in 3 minutes", "at 2026-06-01T12:03"])
 def test_a_one_shot_fires_once_also_late(when: str) -> None:
+    """gascity#3947: what had never run never began."""
     history, fired = seen(made(when), at("12:02:59"), at("12:03"), at("12:04"), at("18:00"))
     assert fired == [[], ["12:03"], [], []]
     assert next_slot(made(when), history) is None
