@@ -83,21 +83,26 @@ class Jobs:
                     group.start_soon(self._end, running, reason)
 
     def can_wake(self, agent: str) -> bool:
-        """Whether a job of this agent runs, so that a message about it will come."""
-        return bool(self.running(agent=agent))
+        """Whether a message about a job of this agent is still to come."""
+        return any(running.job.agent == agent for running in self._untold())
 
     def is_awaited(self) -> bool:
         """Whether a job runs that the run has to wait for, now that nothing else is left. The lead
         is asked once about one that takes long: it may be meant to go on for ever."""
         with self._lock:
-            running = list(self._running.values())
+            untold = self._untold()
             begun_before = self.parts.clock.monotonic() - self.parts.limits.long_seconds
-            long = [r for r in running if not r.asked_about and r.began <= begun_before]
+            long = [each for each in untold if not each.asked_about and each.began <= begun_before]
             for each in long:
                 each.asked_about = True
         if long:
             self.telling.ask_about(each.job for each in long)
-        return bool(running)
+        return bool(untold)
+
+    def _untold(self) -> list[_Running]:
+        """What runs, and what has ended without its agent having been told yet."""
+        with self._lock:
+            return list(self._running.values())
 
     def on_folder(self, folder: Path) -> None:
         """A hint that another process may have asked for something. From any thread."""
@@ -107,9 +112,9 @@ class Jobs:
     # What runs
 
     def running(self, agent: str | None = None, task: str | None = None) -> list[Job]:
-        """The jobs that run, oldest first, of one agent or for one task when it is given."""
-        with self._lock:
-            jobs = [running.job for running in self._running.values()]
+        """The jobs that run, oldest first, of one agent or for one task when it is given. One whose
+        agent has been told of its end is never among them: it may act upon that at once."""
+        jobs = [each.job for each in self._untold() if each.job.running]
         return [j for j in jobs if agent in (None, j.agent) and task in (None, j.task)]
 
     def names(self, task_id: str) -> list[str]:
@@ -146,7 +151,7 @@ class Jobs:
             raise JobRefused(self._closing)
         if len(self.running(agent=job.agent)) >= limits.per_agent:
             raise JobRefused(f"{job.agent} already has {limits.per_agent} that run; end one first")
-        if len(self._running) >= limits.per_team:
+        if len(self.running()) >= limits.per_team:
             raise JobRefused(f"{limits.per_team} of the team already run; end one first")
         return job
 

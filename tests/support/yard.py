@@ -134,7 +134,8 @@ class Yard:
         return self.store.get(job_id)
 
     def _runs(self, job_id: str) -> bool:
-        return any(job.id == job_id for job in self.jobs.running())
+        ended = [told["job"] for kind, _, told in self.events.seen if kind == "job_ended"]
+        return job_id not in ended
 
     def run(self, script: str, seconds: float | None = None) -> Job:
         """A job that has ended."""

@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from team_runtime.bus.maildir import Maildir
-from team_runtime.daemons.job_parts import JobParts
+from team_runtime.bus.message import Message
+from team_runtime.daemons.job_parts import JobLimits, JobParts
 from team_runtime.daemons.job_records import KEPT, KILLED, Job, JobStore, job_record, lost
 from team_runtime.daemons.job_text import PAGE, new_output, next_output, notification
 from team_runtime.daemons.jobs import Jobs
@@ -196,6 +198,22 @@ def test_a_full_disk_at_the_end_of_a_job_ends_nothing_else(yard: Yard) -> None:
     assert yard.events.kinds() == ["job_started", "notice", "job_ended"]
     yard.jobs.parts.store.save(lost(job, NOW))  # what the next run does
     assert yard.run("true").status == "completed"
+
+
+def test_an_agent_that_is_told_of_an_end_can_act_upon_it_at_once(tmp_path: Path) -> None:
+    """Complete its task, or start the next job, before anything else of that end is done."""
+    with opened(tmp_path / "yard", NoSandbox(), JobLimits(per_agent=1, per_team=1)) as yard:
+        send, seen = yard.bus.send, []
+
+        def look(*given: Any) -> Message:
+            sent = send(*given)
+            seen.append((yard.jobs.running(), yard.jobs.can_wake("ann")))
+            yard.jobs.discard(yard.jobs.begin(draft))
+            return sent
+
+        with patch.object(yard.bus, "send", look):
+            yard.run("true")
+    assert seen == [([], True)]
 
 
 def test_whoever_ends_a_job_it_ends_once(yard: Yard) -> None:
