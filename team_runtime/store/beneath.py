@@ -1,9 +1,8 @@
 """Files below one folder, reached component by component through descriptors.
 
 No path is checked and opened again by name: a link swapped in between cannot lead outside. Links
-are followed as long as they stay below the folder; absolute links do not. Works without
-`openat2(2)`, whose `RESOLVE_BENEATH` has the same meaning. Whether a path may be used is asked
-about the path after all links.
+are followed as long as they stay below the folder; absolute ones are not. Whether a path may be
+used is asked about the path after all links, which `openat2(2)` would not tell (decision 0015).
 """
 
 from __future__ import annotations
