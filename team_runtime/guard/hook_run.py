@@ -19,14 +19,9 @@ from anyio import to_thread
 
 from team_runtime.crossing import Bell, Crossing, Stopped
 from team_runtime.errors import TeamError
-from team_runtime.guard.hook_config import (
-    CommandHandler,
-    Hook,
-    HttpHandler,
-    PythonHandler,
-    fill_in,
-)
+from team_runtime.guard.hook_config import Hook
 from team_runtime.guard.hook_events import HOOK_EVENTS
+from team_runtime.guard.hook_handlers import CommandHandler, HttpHandler, PythonHandler
 from team_runtime.guard.hook_output import (
     Answer,
     Ended,
@@ -298,11 +293,10 @@ def _post(
     from urllib.error import HTTPError, URLError
     from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, Request
 
-    headers = {name: fill_in(text, environ) for name, text in handler.headers}
     request = Request(
         handler.url,
         data=json.dumps(payload).encode(),
-        headers={"Content-Type": "application/json", **headers},
+        headers={"Content-Type": "application/json", **handler.filled_in(environ)},
         method="POST",
     )
     # Nothing but the two schemes: no proxy, no file, and no redirect to another place.

@@ -22,14 +22,8 @@ from team_runtime.guard.claude_settings import (
     in_workspace,
     read_settings,
 )
-from team_runtime.guard.hook_config import (
-    Hook,
-    Parsed,
-    PythonHook,
-    Source,
-    parse_hooks,
-    python_hooks,
-)
+from team_runtime.guard.hook_config import Hook, Parsed, PythonHook, parse_hooks, python_hooks
+from team_runtime.guard.hook_origin import Source
 from team_runtime.guard.rules import is_about_absent, parse
 from team_runtime.guard.trust import HOOK, RULE, Survey, survey
 from team_runtime.types import Json

@@ -14,7 +14,7 @@ from team_runtime.app.agents import TOOL_NAMES
 from team_runtime.clock import SystemClock
 from team_runtime.errors import InputError, RecordBroken, VersionTooNew
 from team_runtime.guard.claude_settings import in_workspace
-from team_runtime.guard.hook_config import CommandHandler
+from team_runtime.guard.hook_handlers import CommandHandler
 from team_runtime.guard.hook_sources import Loaded, Places, load
 from team_runtime.guard.trust import SURFACES, Survey, TrustStore, survey
 from tests.support.hooking import shell, table

@@ -8,15 +8,10 @@ import pytest
 
 from team_runtime.app.agents import TOOL_NAMES
 from team_runtime.errors import InputError
-from team_runtime.guard.hook_config import (
-    CommandHandler,
-    HttpHandler,
-    PythonHook,
-    Source,
-    parse_hooks,
-    python_hooks,
-)
+from team_runtime.guard.hook_config import PythonHook, parse_hooks, python_hooks
 from team_runtime.guard.hook_events import HOOK_EVENTS, UNAVAILABLE
+from team_runtime.guard.hook_handlers import CommandHandler, HttpHandler
+from team_runtime.guard.hook_origin import Source
 from tests.support.hooking import ORIGIN, parsed, shell, table
 
 
@@ -118,6 +113,7 @@ def conditional(rule: Any, event: str = "PreToolUse", matcher: str = "") -> dict
         (group(hooks={}), r"PreToolUse\[0\]\.hooks: a list is expected"),
         (handler(command="x"), r"hooks\[0\]: type is None; it must be command or http"),
         (handler(type="Command", command="x"), "type is 'Command'"),
+        (handler(type=["command"], command="x"), r"type is \['command'\]; it must be"),
         (handler(type="prompt", prompt="x"), "type 'prompt' are not available in this version"),
         (handler(type="agent", prompt="x"), "type 'agent' are not available in this version"),
         (handler(type="mcp_tool", tool="x"), "type 'mcp_tool' are not available"),
