@@ -21,7 +21,7 @@ from team_runtime.daemons.schedule_tools import CancelCron, ListCrons, ScheduleC
 from team_runtime.errors import InputError
 from team_runtime.guard.base import Effect, Verdict
 from team_runtime.guard.hook_events import TEAMMATE
-from team_runtime.guard.hook_run import LoopHost
+from team_runtime.guard.hook_hosts import LoopHost
 from team_runtime.guard.hook_sources import NO_FILES, Loaded, OriginRule
 from team_runtime.guard.permissions import NarrowedPermissions, RulePermissions
 from team_runtime.guard.rules import Rule, parse

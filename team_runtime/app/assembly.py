@@ -23,7 +23,7 @@ from team_runtime.daemons.folders import Floor
 from team_runtime.daemons.jobs import Jobs
 from team_runtime.daemons.supervisor import Supervisor
 from team_runtime.git.repository import Repository
-from team_runtime.guard.hook_run import LoopHost
+from team_runtime.guard.hook_hosts import LoopHost
 from team_runtime.guard.hook_sources import Loaded
 from team_runtime.guard.hooks import Hooks
 from team_runtime.guard.permissions import RulePermissions

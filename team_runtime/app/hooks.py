@@ -19,7 +19,8 @@ from team_runtime.guard.hook_events import (
     TEAMMATE,
     USER_PROMPT_SUBMIT,
 )
-from team_runtime.guard.hook_run import Host, Surroundings
+from team_runtime.guard.hook_hosts import Host
+from team_runtime.guard.hook_run import Surroundings
 from team_runtime.guard.hook_sources import Loaded, OriginRule, Places, load
 from team_runtime.guard.hooks import Hooks, Occasion, no_hooks
 from team_runtime.guard.trust import Survey

@@ -23,7 +23,7 @@ from team_runtime.board.base import Claim
 from team_runtime.board.codec import task_record
 from team_runtime.crossing import Stopped
 from team_runtime.errors import HookRefused, LimitReached
-from team_runtime.guard.hook_run import LoopHost
+from team_runtime.guard.hook_hosts import LoopHost
 from team_runtime.notify.sinks import make_sinks
 from team_runtime.process.orphans import end_left_by
 from team_runtime.process.run import BlockingRunner

@@ -24,7 +24,8 @@ from team_runtime.git.landing import Landing
 from team_runtime.git.repository import Repository
 from team_runtime.git.run import Git
 from team_runtime.git.worktrees import Worktrees
-from team_runtime.guard.hook_run import Surroundings, ThreadHost
+from team_runtime.guard.hook_hosts import ThreadHost
+from team_runtime.guard.hook_run import Surroundings
 from team_runtime.guard.hooks import Hooks
 from team_runtime.places import SETTINGS_FILE, user_folder
 from team_runtime.plans.store import PlanStore

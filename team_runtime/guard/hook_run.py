@@ -1,27 +1,22 @@
-"""Running one handler, and several side by side, beside an event loop or on plain threads."""
+"""Running one handler, and reading how it ended."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import shutil
-import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar, TypeVarTuple
+from typing import Any, Final
 
-import anyio
 from anyio import to_thread
 
-from team_runtime.crossing import Bell, Crossing, Stopped
 from team_runtime.errors import TeamError
 from team_runtime.guard.hook_config import Hook
 from team_runtime.guard.hook_events import HOOK_EVENTS
 from team_runtime.guard.hook_handlers import CommandHandler, HttpHandler, PythonHandler
+from team_runtime.guard.hook_hosts import Host
 from team_runtime.guard.hook_output import (
     Answer,
     Ended,
@@ -30,137 +25,13 @@ from team_runtime.guard.hook_output import (
     read_answer,
     said_by_function,
 )
-from team_runtime.process.base import Command, Completed, Runner
-from team_runtime.process.run import BlockingRunner, LoopRunner, run_on_loop
+from team_runtime.guard.trust import digest
+from team_runtime.process.base import Command, Completed
+from team_runtime.process.run import run_on_loop
 from team_runtime.text import decode, one_line
 
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 KEEP: Final = 256 * 1024
 """Bytes of a handler's output; one that prints more has failed."""
-
-
-class Host(Protocol):
-    """Where handlers run."""
-
-    @property
-    def runner(self) -> Runner:
-        """Starts programs."""
-        ...
-
-    def together(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """What the jobs return, run side by side."""
-        ...
-
-    def apart(self, call: Callable[[], T], seconds: float) -> T:
-        """What a call returns that nobody can interrupt; it is left alone after `seconds`, with a
-        `TimeoutError`."""
-        ...
-
-
-class _Call(Generic[T]):
-    """A call on a thread of its own, which may outlive whoever waits for it."""
-
-    def __init__(self, call: Callable[[], T]) -> None:
-        self._call = call
-        self._value: list[T] = []
-        self._error: BaseException | None = None
-
-    def start(self, done: Callable[[], object]) -> None:
-        threading.Thread(target=self._run, args=(done,), daemon=True).start()
-
-    def result(self) -> T:
-        if self._error is not None:
-            raise self._error
-        return self._value[0]
-
-    def _run(self, done: Callable[[], object]) -> None:
-        try:
-            self._value.append(self._call())
-        except BaseException as error:
-            self._error = error
-        done()
-
-
-class ThreadHost:
-    """For the command line and the library: no event loop."""
-
-    def __init__(self, runner: Runner | None = None) -> None:
-        self.runner: Runner = runner or BlockingRunner()
-
-    def together(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        if len(jobs) == 1:
-            return [jobs[0]()]
-        calls = [(_Call(job), threading.Event()) for job in jobs]
-        for call, done in calls:
-            call.start(done.set)
-        for _, done in calls:
-            done.wait()
-        return [call.result() for call, _ in calls]
-
-    def apart(self, call: Callable[[], T], seconds: float) -> T:
-        started, done = _Call(call), threading.Event()
-        started.start(done.set)
-        if not done.wait(seconds):
-            raise TimeoutError
-        return started.result()
-
-
-class LoopHost:
-    """For an agent of a run: every wait goes through its crossing, so that a stop ends it.
-
-    With `closing`, it waits also after the stop, within so many seconds for each wait. Raises
-    `Stopped` when they run out.
-    """
-
-    def __init__(self, crossing: Crossing, closing: float | None = None) -> None:
-        self.runner: Runner = LoopRunner(crossing, closing)
-        self._crossing = crossing
-        self._closing = closing
-
-    def together(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        if len(jobs) == 1:
-            return [jobs[0]()]
-        return self._wait(_side_by_side, jobs)
-
-    def apart(self, call: Callable[[], T], seconds: float) -> T:
-        return self._wait(_awaited, call, seconds)
-
-    def _wait(self, func: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-        if self._closing is None:
-            return self._crossing.wait(func, *args)
-        boxed = self._crossing.finish(self._closing, _boxed, func, *args)
-        if boxed is None:
-            raise Stopped
-        return boxed[0]
-
-
-async def _boxed(func: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> tuple[T]:
-    return (await func(*args),)
-
-
-async def _side_by_side(jobs: Sequence[Callable[[], T]]) -> list[T]:
-    limiter = anyio.CapacityLimiter(math.inf)
-    results: dict[int, T] = {}
-
-    async def one(index: int, job: Callable[[], T]) -> None:
-        with suppress(Stopped):
-            results[index] = await to_thread.run_sync(job, limiter=limiter)
-
-    async with anyio.create_task_group() as group:
-        for index, job in enumerate(jobs):
-            group.start_soon(one, index, job)
-    if len(results) < len(jobs):  # raised here, because a task group would wrap it
-        raise Stopped
-    return [results[index] for index in range(len(jobs))]
-
-
-async def _awaited(call: Callable[[], T], seconds: float) -> T:
-    started, bell = _Call(call), Bell()
-    started.start(bell.ring)
-    if not await bell.wait(seconds):
-        raise TimeoutError
-    return started.result()
 
 
 @dataclass(frozen=True)
@@ -230,11 +101,6 @@ def _unheard(completed: Completed, seconds: float) -> Answer:
         shown = one_line(ended.stderr, 300)
         raise HookFault(f"it ended with status {ended.status}" + (f": {shown}" if shown else ""))
     return Answer()
-
-
-def digest(data: bytes) -> str:
-    """Names content."""
-    return hashlib.sha256(data).hexdigest()
 
 
 def _check_scripts(hook: Hook) -> None:

@@ -25,14 +25,9 @@ from team_runtime.events import Emit, no_events
 from team_runtime.guard.base import DEFAULT, Decision, Verdict
 from team_runtime.guard.hook_config import Hook
 from team_runtime.guard.hook_events import HOOK_EVENTS
+from team_runtime.guard.hook_hosts import Host, ThreadHost
 from team_runtime.guard.hook_output import Answer, HookFault
-from team_runtime.guard.hook_run import (
-    Host,
-    Surroundings,
-    ThreadHost,
-    run_beside,
-    run_handler,
-)
+from team_runtime.guard.hook_run import Surroundings, run_beside, run_handler
 from team_runtime.types import Json
 
 BLOCKS_IN_A_ROW: Final = 8

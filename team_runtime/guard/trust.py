@@ -8,6 +8,7 @@ again.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import os
@@ -20,7 +21,6 @@ from typing import Final
 from team_runtime.clock import Clock, iso
 from team_runtime.errors import InputError
 from team_runtime.guard.claude_settings import ClaudeSettings, read_file
-from team_runtime.guard.hook_run import digest
 from team_runtime.guard.user_entries import UserEntries
 from team_runtime.types import Json
 
@@ -210,6 +210,11 @@ def _named(command: str, root: Path) -> Iterator[Path]:
         inside = path != root and path.is_relative_to(root)
         if inside and os.path.isfile(path):  # noqa: PTH113 - never raises, whatever the word is
             yield path
+
+
+def digest(data: bytes) -> str:
+    """Names content."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def _canonical(value: Json) -> bytes:

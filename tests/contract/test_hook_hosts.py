@@ -13,7 +13,7 @@ import pytest
 from anyio import to_thread
 
 from team_runtime.crossing import Crossing, Stopped
-from team_runtime.guard.hook_run import Host, LoopHost, ThreadHost
+from team_runtime.guard.hook_hosts import Host, LoopHost, ThreadHost
 from team_runtime.process.base import Command
 from tests.support.hooking import fire, make_hooks, parsed, shell, table
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from team_runtime.guard.hook_events import HOOK_EVENTS
-from team_runtime.guard.hook_run import KEEP, digest
+from team_runtime.guard.hook_run import KEEP
+from team_runtime.guard.trust import digest
 from tests.support.hooking import (
     Json,
     calling,
