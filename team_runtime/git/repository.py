@@ -111,7 +111,7 @@ class Repository:
 
     def is_ancestor(self, a: str, b: str) -> bool:
         """Whether commit `a` is contained in commit `b`."""
-        return self.git.holds(self.tree, "merge-base", "--is-ancestor", a, b)
+        return a == b or self.git.holds(self.tree, "merge-base", "--is-ancestor", a, b)
 
     def is_tracked(self, path: str) -> bool:
         """Whether git knows a file of the user's checkout."""
