@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from team_runtime.errors import CommandFailed, InputError, NotARepository
+from team_runtime.errors import CommandFailed, NotARepository
 from team_runtime.git.drivers import Drivers, Setting, Trusts, trusts_none
 from team_runtime.git.run import Git, Tree, split
 from team_runtime.git.status import Status, read_status
@@ -17,22 +16,6 @@ from team_runtime.process.base import Runner
 from team_runtime.store.beneath import TEMPORARY
 
 RUNTIME_FOLDERS: Final = (".tasks", "worktrees", ".memory", ".team")
-
-
-@dataclass(frozen=True)
-class CommitInfo:
-    """One commit, for listings."""
-
-    sha: str
-    parents: tuple[str, ...]
-    author: str
-    at: datetime
-    message: str
-
-    @property
-    def subject(self) -> str:
-        """The first line of the message."""
-        return self.message.partition("\n")[0]
 
 
 @dataclass(frozen=True)
@@ -192,18 +175,6 @@ class Repository:
             with exclude.open("ab") as file:
                 file.write(gap + b"".join(line + b"\n" for line in missing))
 
-    def commit_info(self, sha: str) -> CommitInfo:
-        """The commit `sha`, read without starting a program. Raises `InputError`."""
-        # GitPython's own object database: importing `git` itself would start a program.
-        from gitdb import GitDB  # type: ignore[import-untyped]
-        from gitdb.exc import BadObject  # type: ignore[import-untyped]
-
-        try:
-            data = GitDB(str(self.tree.common_dir / "objects")).stream(bytes.fromhex(sha)).read()
-        except (BadObject, ValueError) as error:
-            raise InputError(f"There is no commit {sha!r} in {self.root}.") from error
-        return _parse_commit(sha, data)
-
 
 def _ask(git: Git, workspace: Path, *question: str) -> str:
     try:
@@ -220,17 +191,3 @@ def _ask(git: Git, workspace: Path, *question: str) -> str:
 def _checkout(lines: list[str]) -> Checkout:
     fields: Mapping[str, str] = dict(line.partition(" ")[::2] for line in lines)
     return Checkout(Path(fields["worktree"]), fields.get("HEAD"), fields.get("branch"))
-
-
-def _parse_commit(sha: str, data: bytes) -> CommitInfo:
-    head, _, message = data.decode(errors="replace").partition("\n\n")
-    fields = [line.partition(" ")[::2] for line in head.splitlines()]
-    author = next(value for key, value in fields if key == "author")
-    who, seconds, _ = author.rsplit(" ", 2)
-    return CommitInfo(
-        sha=sha,
-        parents=tuple(value for key, value in fields if key == "parent"),
-        author=who.partition(" <")[0],
-        at=datetime.fromtimestamp(int(seconds), UTC),
-        message=message,
-    )

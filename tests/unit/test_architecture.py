@@ -38,7 +38,8 @@ SHARED_MODULES: Final = {"base", "model", "message"}
 IMPORTERS: Final = {
     "anthropic": {"models"},
     "httpx2": {"models"},
-    "git": {"git"},
+    "git": set(),
+    "gitdb": set(),
     "filelock": {"store"},
     "watchdog": {"store"},
     "croniter": {"daemons"},

@@ -149,7 +149,6 @@ def test_names_that_would_be_options(team: Team, worktree: Worktree, name: str) 
         lambda: team.worktrees.create("ok", "task_2", onto=name),
         lambda: team.worktrees.get(name),
         lambda: team.landing.land("auth", onto=name),
-        lambda: team.repository.commit_info(name),
         lambda: team.worktrees.rescue_restore(name, team.root / "out"),
     ]
     before = git(team.root, "status", "--porcelain"), git(team.root, "for-each-ref")

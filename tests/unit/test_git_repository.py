@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import UTC
 from pathlib import Path
 
 import pytest
 
-from team_runtime.errors import CommandFailed, InputError, NotARepository, ProgramMissing
+from team_runtime.errors import CommandFailed, NotARepository, ProgramMissing
 from team_runtime.git.repository import Repository
 from team_runtime.git.run import Git
 from team_runtime.process.base import Command, Completed
@@ -188,26 +187,6 @@ def test_overlap_sees_files_above_and_below(tmp_path: Path) -> None:
     assert status.overlap(["fresh"]) == ["fresh/x"]
     assert status.overlap(["fresh/x/y"]) == ["fresh/x"]
     assert status.overlap(["fresh/xy", "fres", "a.txt"]) == []
-
-
-def test_commits_are_read_without_a_program(tmp_path: Path) -> None:
-    root = new_repository(tmp_path)
-    write(root, a_txt="2")
-    sha = commit_all(root, "Tïtle\n\nBody")
-    git(root, "gc", "-q")
-    repository = Repository.open(root, GIT)
-
-    class NoPrograms:
-        def run(self, command: Command) -> Completed:
-            raise AssertionError(command)
-
-    info = repository.through(NoPrograms()).commit_info(sha)
-    assert (info.author, info.subject, info.message) == ("Ü Ser", "Tïtle", "Tïtle\n\nBody\n")
-    assert info.parents == (head(root, "HEAD^"),)
-    assert info.at.tzinfo is UTC
-    for missing in ("0" * 40, "not hex"):
-        with pytest.raises(InputError, match="no commit"):
-            repository.commit_info(missing)
 
 
 def test_checkouts_are_listed_with_their_branches(tmp_path: Path) -> None:
