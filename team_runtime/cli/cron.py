@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -172,23 +172,46 @@ def _tell_who_fires_it(shared: Shared, schedule: Schedule) -> None:
 def _public(entry: Entry) -> dict[str, Any]:
     from team_runtime.daemons.schedule_codec import schedule_record
 
-    next_ = entry.schedule.shown(entry.next) if entry.next else None
-    return {**schedule_record(entry.schedule), "next": next_, "failures": entry.history.failures}
+    schedule, history = entry.schedule, entry.history
+    return {
+        **schedule_record(schedule),
+        "recurring": schedule.repeats,
+        "next": schedule.shown(entry.next) if entry.next else None,
+        "open": [schedule.shown(firing.slot) for firing in history.open],
+        "failures": history.failures,
+    }
 
 
 def _line(entry: Entry) -> str:
     schedule = entry.schedule
     life = "" if schedule.durable else "  session-only"
     wakes = f"{schedule.session or 'a new session'}/{schedule.to}"
-    next_ = schedule.shown(entry.next) if entry.next else "over"
+    over = "fired" if entry.history.open else "over"
+    next_ = schedule.shown(entry.next) if entry.next else over
     late = f" +{schedule.delay // timedelta(seconds=1)}s" if schedule.delay else ""
-    ahead = (
-        "  (silent until then: a clock was ahead)" if entry.was_ahead(SystemClock().now()) else ""
-    )
+    notes = "; ".join(_notes(entry, SystemClock().now()))
     return for_terminal(
-        f"{schedule.id}  {next_}{late}{ahead}  {schedule.when!r} {schedule.zone}{life}  "
-        f"wakes {wakes}  {one_line(schedule.prompt, 60)}"
+        f"{schedule.id}  {next_}{late}{f'  ({notes})' if notes else ''}  "
+        f"{schedule.when!r} {schedule.zone}{life}  wakes {wakes}  {one_line(schedule.prompt, 60)}"
     )
+
+
+def _notes(entry: Entry, now: datetime) -> Iterator[str]:
+    """What the next time of a schedule does not tell by itself."""
+    from team_runtime.daemons.schedules import pause_ends
+
+    shown, open_ = entry.schedule.shown, entry.history.open
+    ends = pause_ends(entry.history)
+    if open_:
+        again = f", tried again at {shown(ends)}" if ends and ends > now else ""
+        yield f"that of {shown(open_[0].slot)} is not over{again}"
+    elif ends and ends > now and entry.next:
+        times = "a failure" if entry.history.failures == 1 else f"{entry.history.failures} failures"
+        yield f"paused until {shown(ends)} after {times}"
+    elif entry.is_due(now):
+        yield "overdue"
+    if entry.was_ahead(now):
+        yield "silent until then: a clock was ahead"
 
 
 def _firing_line(schedule: Schedule, firing: Firing) -> str:

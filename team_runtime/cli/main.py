@@ -120,7 +120,17 @@ def _usage(error: click.ClickException) -> str:
         return error.format_message()
     context = error.ctx if isinstance(error, click.UsageError) else None
     where = context.command_path if context is not None else "team"
-    return f"team: {error.format_message()}\nTry '{where} --help'."
+    return f"team: {error.format_message()}{_others(error)}\nTry '{where} --help'."
+
+
+def _others(error: click.ClickException) -> str:
+    """The commands that there are, where one was named that there is not."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None or not isinstance(context.command, click.Group):
+        return ""
+    if not error.message.startswith("No such command"):
+        return ""
+    return f" Commands: {', '.join(context.command.list_commands(context))}."
 
 
 def _failed(error: Exception) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,6 +22,7 @@ from team_runtime.types import Liveness
 if TYPE_CHECKING:
     from team_runtime.app.workspace import Workspace
     from team_runtime.daemons.schedule_store import Entry
+    from team_runtime.daemons.schedules import Firing
 
 
 @click.command("status")
@@ -43,6 +44,7 @@ def command(shared: Shared) -> None:
     jobs = [job for job in workspace.jobs.all() if job.running and job.run in alive]
     asked = workspace.approvals.waiting()
     schedules = _coming(workspace)
+    live = {str(run["session"]) for run in runs if run["run"] in alive and run.get("session")}
     counts = {status: sum(t.status == status for t in tasks) for status in STATUSES}
     answer: dict[str, Any] = {
         "workspace": str(shared.root),
@@ -72,7 +74,8 @@ def command(shared: Shared) -> None:
         *map(_agent, agents),
         *map(_daemon, daemons),
         *([f"team daemon (pid {daemon}) waits for schedules"] if daemon else []),
-        *_schedules(schedules, bool(daemon or alive)),
+        *_schedules(schedules, live, bool(daemon)),
+        *_open_firings(workspace, live, bool(daemon)),
         ", ".join(f"{n} {status}" for status, n in counts.items() if n) or "no tasks",
         *map(_task, held),
         *(f"  {job_line(job)}" for job in jobs),
@@ -114,13 +117,39 @@ def _next(entry: Entry) -> str:
     return entry.schedule.shown(entry.due)
 
 
-def _schedules(entries: Sequence[Entry], are_fired: bool) -> list[str]:
-    """How many there are, which comes first, and whether anybody is there to fire it."""
-    if not entries:
+def _schedules(entries: Sequence[Entry], live: Collection[str], daemon: bool) -> list[str]:
+    """How many there are, which comes first, and whether anybody is there to fire it. Those that
+    only a run of their session fires count while there is one."""
+    coming = [e for e in entries if e.schedule.durable or e.schedule.session in live]
+    if not coming:
         return []
-    count = "1 schedule" if len(entries) == 1 else f"{len(entries)} schedules"
-    nobody = "" if are_fired else "; nothing fires them: no daemon runs here, start `team daemon`"
-    return [f"{count}, next {entries[0].schedule.id} at {_next(entries[0])}{nobody}"]
+    count = "1 schedule" if len(coming) == 1 else f"{len(coming)} schedules"
+    left = [e for e in coming if not daemon and e.schedule.session not in live]
+    which = "" if len(left) == len(coming) else f" {len(left)} of"
+    them = "it" if len(coming) == 1 else "them"
+    nobody = f"; nothing fires{which} {them}: no daemon runs here, start `team daemon`"
+    first = f"next {coming[0].schedule.id} at {_next(coming[0])}"
+    return [f"{count}, {first}{nobody if left else ''}"]
+
+
+def _open_firings(workspace: Workspace, live: Collection[str], daemon: bool) -> list[str]:
+    """What has fired and is not over, and who goes on with it."""
+    return [
+        f"  {entry.schedule.id} of {entry.schedule.shown(firing.slot)} is not over; "
+        + _who_goes_on(entry, firing, live, daemon)
+        for entry in workspace.schedules.entries()
+        for firing in entry.history.open
+    ]
+
+
+def _who_goes_on(entry: Entry, firing: Firing, live: Collection[str], daemon: bool) -> str:
+    if firing.session in live:
+        return f"{entry.schedule.to} is at it"
+    if daemon and entry.schedule.durable:
+        return "the daemon goes on with it"
+    ways = ["`team daemon`"] if entry.schedule.durable else []
+    ways += [f"`team run --resume {firing.session}`"] if firing.session else []
+    return f"nothing goes on with it: start {' or '.join(ways)}"
 
 
 def _task(task: Task) -> str:

@@ -37,7 +37,6 @@ from team_runtime.daemons.schedules import (
     Schedule,
     decide,
     next_slot,
-    to_text,
 )
 from team_runtime.errors import InputError, RecordBroken, VersionTooNew
 from team_runtime.events import Emit, no_events
@@ -163,7 +162,7 @@ class ScheduleStore:
                 self._emit(
                     "schedule_skipped",
                     schedule=id,
-                    last=to_text(firing.slot),
+                    last=entry.schedule.shown(firing.slot),
                     count=firing.count,
                     note=firing.note,
                 )
@@ -223,8 +222,9 @@ class ScheduleStore:
         note: str | None,
         also: Callable[[Firings], Firings],
     ) -> None:
-        if self._change(id, slot, also, state=state, note=note, ended_at=self._now()):
-            self._emit("schedule_ended", schedule=id, slot=to_text(slot), state=state, note=note)
+        if entry := self._change(id, slot, also, state=state, note=note, ended_at=self._now()):
+            shown = entry.schedule.shown(slot)
+            self._emit("schedule_ended", schedule=id, slot=shown, state=state, note=note)
 
     def _change(
         self,
@@ -232,16 +232,16 @@ class ScheduleStore:
         slot: datetime,
         also: Callable[[Firings], Firings] = lambda history: history,
         **changes: Json,
-    ) -> bool:
-        """Change one firing; `False` when it is not there any more."""
+    ) -> Entry | None:
+        """Change one firing; `None` when it is not there any more, else the schedule as it was."""
         with self._changing(id) as change:
             if change is None:
-                return False
+                return None
             entry, write = change
             if not any(f.slot == slot and f.state != SKIPPED for f in entry.history.firings):
-                return False
+                return None
             write(also(entry.history.changed(slot, **changes)))
-        return True
+        return entry
 
     @contextmanager
     def _changing(self, id: str) -> Iterator[tuple[Entry, Callable[[Firings], None]] | None]:

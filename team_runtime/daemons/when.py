@@ -108,7 +108,9 @@ def find_zone(name: str) -> ZoneInfo:
     except (OSError, KeyError, ValueError) as error:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, available_timezones(), n=3, cutoff=0.5)
+        names = available_timezones()
+        same = [each for each in names if each.casefold() == name.casefold()]
+        near = same or get_close_matches(name, names, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else "names look like Europe/Berlin"
         raise InputError(f"there is no time zone {one_line(name)!r}; {hint}") from error
 

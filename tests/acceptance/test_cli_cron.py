@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from team_runtime.daemons.schedules import LONGEST_PROMPT
-from team_runtime.store.presence import hold_daemon
+from team_runtime.store.files import Store
+from team_runtime.store.presence import RunPresence, hold_daemon
 from tests.support.cli import team_here
+from tests.support.schedules import draft
 from tests.support.scripted_team import outside
 
 
 @pytest.fixture(autouse=True)
 def zone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Europe/Berlin")
+
+
+@contextmanager
+def going(store: Store, session: str) -> Iterator[None]:
+    """A run of the session, as others see it."""
+    presence = RunPresence.start(store, {"session": session})
+    try:
+        yield
+    finally:
+        presence.end()
 
 
 def test_a_schedule_is_added_listed_shown_and_removed(tmp_path: Path) -> None:
@@ -169,6 +185,63 @@ def test_status_says_what_comes_next_and_that_nobody_is_there_to_fire_it(tmp_pat
     ]
     with hold_daemon(outside(tmp_path).store):
         assert "nothing fires them" not in team_here(tmp_path, "status").out
+
+
+def test_status_counts_what_a_run_beside_it_does_not_fire(tmp_path: Path) -> None:
+    workspace = outside(tmp_path)
+    mine, other = (workspace.sessions.create({})["id"] for _ in range(2))
+    for session in (mine, other, None):
+        workspace.schedules.add(draft("at 2099-12-01T09:00", session=session))
+    workspace.schedules.add(draft("at 2098-12-01T09:00", session=other, durable=False))
+    assert "3 schedules, next cron_" in team_here(tmp_path, "status").out
+    with going(workspace.store, mine):
+        assert "; nothing fires 2 of them: no daemon runs here" in team_here(tmp_path, "status").out
+    with hold_daemon(workspace.store):
+        assert "nothing fires" not in team_here(tmp_path, "status").out
+
+
+def test_what_has_fired_and_is_not_over_is_shown_with_who_goes_on_with_it(tmp_path: Path) -> None:
+    """Killed in the middle: the list said that it was over, and nobody was sent for."""
+    workspace = outside(tmp_path)
+    session = workspace.sessions.create({})["id"]
+    id = workspace.schedules.add(draft("at 2026-06-01T14:05", session=session)).id
+    assert f"{id}  2026-06-01T14:05:00+00:00  (overdue)" in team_here(tmp_path, "cron", "list").out
+    workspace.schedules.decide(id, workspace.store.clock.now())
+
+    listed = team_here(tmp_path, "cron", "list").out
+    assert f"{id}  fired  (that of 2026-06-01T14:05:00+00:00 is not over)" in listed
+    assert team_here(tmp_path, "cron", "list", "--json").json[0]["open"] == [
+        "2026-06-01T14:05:00+00:00"
+    ]
+    about = f"  {id} of 2026-06-01T14:05:00+00:00 is not over; "
+    resume = f"`team daemon` or `team run --resume {session}`"
+    assert f"{about}nothing goes on with it: start {resume}" in team_here(tmp_path, "status").out
+    with hold_daemon(workspace.store):
+        assert f"{about}the daemon goes on with it" in team_here(tmp_path, "status").out
+        with going(workspace.store, session):
+            assert f"{about}lead is at it" in team_here(tmp_path, "status").out
+
+
+@pytest.mark.parametrize(("failures", "times"), [(1, "a failure"), (2, "2 failures")])
+def test_a_schedule_that_pauses_says_until_when(tmp_path: Path, failures: int, times: str) -> None:
+    workspace = outside(tmp_path)
+    schedules = workspace.schedules
+    id = schedules.add(draft("* * * * *", zone="Asia/Tokyo", misfire="all")).id
+    fired = schedules.decide(id, workspace.store.clock.now())
+    for firing in fired[failures:]:
+        schedules.acknowledged(id, firing.slot)
+    for firing in fired[:failures]:
+        schedules.failed(id, firing.slot, "no", backs_off=True)
+    failed_at = schedules.get(id).history.failed_at
+    assert failed_at is not None
+    until = failed_at.astimezone(ZoneInfo("Asia/Tokyo")) + timedelta(minutes=failures)
+    expected = f"(paused until {until.isoformat(timespec='seconds')} after {times})"
+    assert expected in team_here(tmp_path, "cron", "list").out
+
+
+def test_a_one_shot_does_not_recur(tmp_path: Path) -> None:
+    added = team_here(tmp_path, "cron", "add", "in 3 minutes", "x", "--json").json
+    assert not added["recurring"]
 
 
 @pytest.mark.parametrize(

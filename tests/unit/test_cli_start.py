@@ -75,6 +75,7 @@ def test_the_version_is_the_package_version(tmp_path: Path) -> None:
     [
         ("nonsense", "No such command 'nonsense'", "team"),
         ("tasks nonsense", "No such command 'nonsense'", "team tasks"),
+        ("cron cancel", "Commands: add, history, list, next, remove.", "team cron"),
         ("tasks list --zzz", "--zzz", "team tasks list"),
         ("tasks show", "Missing argument 'TASK_ID'", "team tasks show"),
         ("tasks list --status gone", "'gone' is not one of 'pending'", "team tasks list"),

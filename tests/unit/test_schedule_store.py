@@ -280,7 +280,8 @@ def test_everything_that_happens_is_an_event(tmp_path: Path, clock: HandClock) -
     kinds = ["schedule_added", "schedule_skipped", "schedule_fired", "schedule_ended"]
     assert events.kinds() == [*kinds, "schedule_removed"]
     assert events.seen[1][2]["count"] == 2
-    assert events.seen[2][2]["slot"] == "2026-06-01T21:30:00+09:00"
+    assert events.seen[1][2]["last"] == "2026-06-01T21:20:00+09:00"
+    assert [seen[2]["slot"] for seen in events.seen[2:4]] == ["2026-06-01T21:30:00+09:00"] * 2
 
 
 DECIDE = """
