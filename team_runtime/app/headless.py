@@ -59,6 +59,8 @@ class Serving:
     on_event: Callable[[dict[str, Any]], None] = lambda event: None
     models: Mapping[str, Model] = field(default_factory=dict)
     """Models that the caller brings, as for a run."""
+    on_answer: Callable[[str, str], None] = lambda session, text: None
+    """Told the session of each run and what its lead said last."""
     on_fault: Callable[[TeamError], None] = lambda error: None
     """Told of the first of the faults in a row that are tried again."""
 
@@ -273,6 +275,8 @@ class Headless:
                 )
             self._give_up(entry, str(error) or repr(error), session)
             return
+        if result.ending.text and result.ending.error is None:
+            self.parts.on_answer(session, result.ending.text)
         if result.signalled:
             self.stop()
         if result.ending.interrupted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -12,6 +12,9 @@ from team_runtime.cli.common import Shared, only_a_person, shared_options
 from team_runtime.cli.options import setting_options
 from team_runtime.errors import InputError, TeamError
 from team_runtime.text import one_line
+
+_ANSWER: Final = 2000
+"""Characters of what a run said last; `team sessions show` has all of it."""
 
 
 @click.command("daemon")
@@ -60,7 +63,18 @@ def command(shared: Shared, session: str | None, **given: Any) -> None:
     def fault(error: TeamError) -> None:
         shared.say(f"team: {one_line(str(error))} It is tried again each second.")
 
-    parts = Serving(workspace, os.environ, settings, session, on_event=tell, on_fault=fault)
+    def answer(session: str, text: str) -> None:
+        shared.say(f"team: {session} says: {one_line(text, _ANSWER)}")
+
+    parts = Serving(
+        workspace,
+        os.environ,
+        settings,
+        session,
+        on_event=tell,
+        on_answer=answer,
+        on_fault=fault,
+    )
     Headless(parts).serve(begun)
     shared.say("team: the daemon has ended")
 
@@ -78,5 +92,8 @@ def _tell(shared: Shared, record: Mapping[str, Any]) -> None:
         "quarantined": ("path", "where", "why"),
     }.get(record["kind"])
     if about is not None:
-        told = " ".join(f"{key}={one_line(str(record[key]), 200)}" for key in about)
+        known = ((key, record[key]) for key in about)
+        told = " ".join(
+            f"{key}={one_line(str(what), 200)}" for key, what in known if what is not None
+        )
         shared.say(f"{record['ts']} {record['kind']} {told}")
