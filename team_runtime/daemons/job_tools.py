@@ -11,26 +11,22 @@ from team_runtime.daemons.job_text import job_line, new_output, next_output
 from team_runtime.daemons.jobs import Jobs
 from team_runtime.guard.base import Effect
 from team_runtime.tools.base import ToolContext, ToolFailure
-from team_runtime.tools.files import Strict
+from team_runtime.tools.inputs import NoInput, Strict
 
 _LISTED: Final = 30
 """How many of the session's jobs are listed: all that run, and the newest of the others."""
-
-
-class ListJobsInput(Strict):
-    pass
 
 
 class ListJobs:
     name: ClassVar[str] = "list_jobs"
     description: ClassVar[str] = "List the background commands of the team and how each ended."
     effect: ClassVar[Effect] = Effect.COORDINATE
-    input_model: ClassVar[type[BaseModel]] = ListJobsInput
+    input_model: ClassVar[type[BaseModel]] = NoInput
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
-    def run(self, input: ListJobsInput, context: ToolContext) -> str:
+    def run(self, input: NoInput, context: ToolContext) -> str:
         jobs = self._jobs.of_session()
         newest = {job.id for job in jobs[-_LISTED:]}
         shown = [job for job in jobs if job.running or job.id in newest]

@@ -15,7 +15,7 @@ from team_runtime.daemons.when import parse_moment
 from team_runtime.guard.base import Effect
 from team_runtime.text import one_line
 from team_runtime.tools.base import ToolContext, ToolFailure
-from team_runtime.tools.files import Strict
+from team_runtime.tools.inputs import NoInput, Strict
 
 
 @dataclass(frozen=True)
@@ -87,20 +87,16 @@ class ScheduleCron:
         return f"Scheduled {described(entry)}. {lifetime(added)}"
 
 
-class ListCronsInput(Strict):
-    pass
-
-
 class ListCrons:
     name: ClassVar[str] = "list_crons"
     description: ClassVar[str] = "List the schedules of this session, with the next time of each."
     effect: ClassVar[Effect] = Effect.COORDINATE
-    input_model: ClassVar[type[BaseModel]] = ListCronsInput
+    input_model: ClassVar[type[BaseModel]] = NoInput
 
     def __init__(self, scheduling: Scheduling) -> None:
         self._scheduling = scheduling
 
-    def run(self, input: ListCronsInput, context: ToolContext) -> str:
+    def run(self, input: NoInput, context: ToolContext) -> str:
         return "\n".join(map(described, self._scheduling.own())) or "No schedules."
 
 

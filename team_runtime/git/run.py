@@ -25,6 +25,8 @@ OLDEST: Final = (2, 38)
 TIMEOUT: Final = 900.0
 """Seconds; enough to check out a very large repository."""
 _KEEP: Final = 256 * 2**20
+_SHOWN: Final = 5
+"""Paths that a message names."""
 _LOCKED: Final = b"index.lock': File exists"
 """What git says, having done nothing, while another git looks at the same checkout: an editor or a
 prompt that shows the status does so all the time."""
@@ -175,7 +177,7 @@ def split(output: bytes) -> list[str]:
     return [os.fsdecode(item) for item in output.split(b"\0") if item]
 
 
-def name_all(paths: list[str], most: int = 5) -> str:
+def name_all(paths: list[str]) -> str:
     """The first few paths for a message, with the number of the others."""
-    shown = ", ".join(paths[:most])
-    return shown if len(paths) <= most else f"{shown} and {len(paths) - most} more"
+    shown = ", ".join(paths[:_SHOWN])
+    return shown if len(paths) <= _SHOWN else f"{shown} and {len(paths) - _SHOWN} more"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,13 +20,13 @@ class ModelName:
     model: str
 
 
-def parse_model(name: str, providers: Collection[str] = PROVIDERS) -> ModelName:
+def parse_model(name: str) -> ModelName:
     """`name` in its two parts. Raises `InputError` for an unknown provider or an empty part."""
     provider, colon, model = name.strip().partition(":")
     if not colon:
         provider, model = ANTHROPIC, provider
-    if provider not in providers:
-        known = ", ".join(sorted(providers))
+    if provider not in PROVIDERS:
+        known = ", ".join(sorted(PROVIDERS))
         raise InputError(
             f"{name!r} names an unknown model provider {provider!r}. Providers: {known}. "
             f"For a model with a colon in its name write {ANTHROPIC}:{name}"

@@ -11,7 +11,7 @@ from team_runtime.plans.store import PlanStore
 from team_runtime.team.planning import LEAD, PERSON
 from team_runtime.team.team import Team
 from team_runtime.tools.base import ToolContext, ToolFailure
-from team_runtime.tools.files import Strict
+from team_runtime.tools.inputs import Strict
 
 
 class SubmitPlanInput(Strict):

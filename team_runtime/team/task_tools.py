@@ -10,7 +10,7 @@ from team_runtime.guard.base import Effect
 from team_runtime.team.team import Team
 from team_runtime.tools.base import ToolContext, ToolFailure
 from team_runtime.tools.board import line
-from team_runtime.tools.files import Strict
+from team_runtime.tools.inputs import Strict
 
 
 class ClaimTaskInput(Strict):

@@ -13,7 +13,7 @@ from team_runtime.team.planning import LEAD
 from team_runtime.team.team import Team
 from team_runtime.team.teammate import live_in
 from team_runtime.tools.base import ToolContext, ToolFailure
-from team_runtime.tools.files import Strict
+from team_runtime.tools.inputs import NoInput, Strict
 
 
 class SpawnTeammateInput(Strict):
@@ -50,20 +50,16 @@ class SpawnTeammate:
         return self._team.spawn(spawn, self._member.crossing, live_in(self._team))
 
 
-class ListTeammatesInput(Strict):
-    pass
-
-
 class ListTeammates:
     name: ClassVar[str] = "list_teammates"
     description: ClassVar[str] = "List the members of the team: state, role, task, unread messages."
     effect: ClassVar[Effect] = Effect.COORDINATE
-    input_model: ClassVar[type[BaseModel]] = ListTeammatesInput
+    input_model: ClassVar[type[BaseModel]] = NoInput
 
     def __init__(self, team: Team) -> None:
         self._team = team
 
-    def run(self, input: ListTeammatesInput, context: ToolContext) -> str:
+    def run(self, input: NoInput, context: ToolContext) -> str:
         parts = self._team.parts
         lines = []
         for member in self._team.members():

@@ -11,7 +11,7 @@ from team_runtime.guard.base import Effect
 from team_runtime.team.landings import Landings
 from team_runtime.team.work import Work
 from team_runtime.tools.base import ToolContext, ToolFailure
-from team_runtime.tools.files import Strict
+from team_runtime.tools.inputs import Strict
 
 
 class CreateWorktreeInput(Strict):

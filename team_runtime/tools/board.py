@@ -14,7 +14,7 @@ from team_runtime.board.model import Task
 from team_runtime.guard.base import Effect
 from team_runtime.text import one_line
 from team_runtime.tools.base import ToolContext
-from team_runtime.tools.files import Strict
+from team_runtime.tools.inputs import NoInput, Strict
 
 
 class CreateTaskInput(Strict):
@@ -55,20 +55,16 @@ class CreateTask:
         return f"Created {line(task)}"
 
 
-class ListTasksInput(Strict):
-    pass
-
-
 class ListTasks:
     name: ClassVar[str] = "list_tasks"
     description: ClassVar[str] = "List all tasks: id, status, owner, blockers, worktree, subject."
     effect: ClassVar[Effect] = Effect.COORDINATE
-    input_model: ClassVar[type[BaseModel]] = ListTasksInput
+    input_model: ClassVar[type[BaseModel]] = NoInput
 
     def __init__(self, board: Board) -> None:
         self._board = board
 
-    def run(self, input: ListTasksInput, context: ToolContext) -> str:
+    def run(self, input: NoInput, context: ToolContext) -> str:
         ready = {task.id for task in self._board.ready()}
         lines = [line(task, ready=task.id in ready) for task in self._board.list()]
         return "\n".join(lines) or "No tasks."

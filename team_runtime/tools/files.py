@@ -8,22 +8,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from team_runtime.guard.base import Effect
 from team_runtime.store.beneath import Beneath, OutsideRoot, is_protected
 from team_runtime.text import decode, one_line, scrub
 from team_runtime.tools.base import ToolContext, ToolFailure
+from team_runtime.tools.inputs import Strict
 
 MAX_LINES: Final = 2000
 MAX_CHARACTERS: Final = 50_000
 MAX_BYTES: Final = 32 * 2**20
-
-
-class Strict(BaseModel):
-    """A tool's input: unknown fields are an error."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class ReadFileInput(Strict):

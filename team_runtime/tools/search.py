@@ -15,7 +15,8 @@ from team_runtime.store.beneath import Beneath, printable, relative
 from team_runtime.store.globbing import matches
 from team_runtime.text import decode, one_line
 from team_runtime.tools.base import ToolContext, ToolFailure
-from team_runtime.tools.files import MAX_BYTES, Strict, explained
+from team_runtime.tools.files import MAX_BYTES, explained
+from team_runtime.tools.inputs import Strict
 
 MAX_PATHS: Final = 500
 MAX_MATCHES: Final = 200

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from team_runtime.guard.base import Effect
 from team_runtime.process.base import Command, Completed
 from team_runtime.tools.base import Moved, ToolContext, ToolFailure
-from team_runtime.tools.files import Strict
+from team_runtime.tools.inputs import Strict
 from team_runtime.tools.output import bounded_bytes
 
 TIMEOUT: Final = 120.0

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from team_runtime.guard.base import Effect
 from team_runtime.tools.base import ToolContext
-from team_runtime.tools.files import Strict
+from team_runtime.tools.inputs import Strict
 
 _MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 

@@ -22,7 +22,7 @@ from team_runtime.loop.dispatch import SIDE_BY_SIDE, Dispatch
 from team_runtime.models.base import INVALID_JSON
 from team_runtime.process.run import BlockingRunner
 from team_runtime.tools.base import Place, Seen, Tool, ToolContext, ToolFailure
-from team_runtime.tools.files import Strict
+from team_runtime.tools.inputs import Strict
 from team_runtime.types import ToolCall, ToolResult
 from tests.support.state import Events
 from tests.support.tools import ask_nobody
