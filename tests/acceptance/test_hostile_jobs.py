@@ -12,6 +12,7 @@ from team_runtime.daemons.job_parts import JobLimits
 from team_runtime.process.sandbox import NoSandbox
 from team_runtime.tools.base import Moved
 from tests.support.confined import bubblewrap, landlock
+from tests.support.interrupted import eventually
 from tests.support.yard import Yard, opened
 
 pytestmark = pytest.mark.slow
@@ -35,8 +36,8 @@ class Case:
     """What the output must end with."""
     left: int = 0
     """How many processes it leaves running, at least."""
-    seconds: float | None = None
-    """When it is ended."""
+    ended: bool = False
+    """Whether it is to be ended once it has written something."""
 
 
 CASES = {
@@ -46,29 +47,33 @@ CASES = {
     "backgrounds itself (cc#93126)": Case("nohup sleep 60 & echo ok", left=1),
     "disowns": Case("sleep 300 & disown; echo ok", left=1),
     "leaves a writer on the pipe (opencode#28654)": Case(
-        "(trap '' PIPE TERM; while :; do echo ok; sleep 0.01; done) & sleep 0.1", left=1
+        "(trap '' PIPE TERM; while :; do echo ok; touch on; sleep 0.01; done) & "
+        "until [ -e on ]; do sleep 0.01; done",
+        left=1,
     ),
     "writes after its exit": Case("(sleep 20; echo late) & echo ok", left=1),
     "leaves what ignores TERM": Case(
         "(trap '' TERM HUP; sleep 300; sleep 300) & sleep 0.05; echo ok", left=1
     ),
     "ignores TERM": Case(
-        "trap '' TERM; echo ok; while :; do sleep 1; done", code="137", seconds=0.2
+        "trap '' TERM; echo ok; while :; do sleep 1; done", code="137", ended=True
     ),
     "forks fifty": Case(
         "for i in $(seq 25); do setsid sleep 300 & sleep 300 & done; echo ok", left=25
     ),
     "goes on forking": Case(
-        "(while :; do setsid sleep 300 & sleep 0.005; done) & sleep 0.2; echo ok", left=2
+        "(while :; do setsid sleep 300 & setsid sleep 300 & touch two; sleep 0.005; done) & "
+        "until [ -e two ]; do sleep 0.01; done; echo ok",
+        left=2,
     ),
     "closes its outputs": Case("echo ok; exec >&- 2>&-; sleep 0.1; exit 4", code="4"),
     "reads its input": Case("cat; read x || echo ok"),
     "kills its own group": Case("echo ok; kill -9 0", code="137"),
     "becomes another program": Case("echo ok; exec sh -c 'exit 5'", code="5"),
     "traps its exit": Case("trap 'echo ok' EXIT; exit 6", code="6"),
-    "stops itself": Case("echo ok; kill -STOP $$; echo on", code="143|137", seconds=0.2),
+    "stops itself": Case("echo ok; kill -STOP $$; echo on", code="143|137", ended=True),
     "tidies up when asked to end": Case(
-        "trap 'echo ok; exit 3' TERM; sleep 300 & wait", code="3", seconds=0.2
+        "trap 'echo ok; exit 3' TERM; echo on; sleep 300 & wait", code="3", ended=True
     ),
     "exits with 255": Case("echo ok; exit 255", code="255"),
     "crashes": Case("echo ok; ulimit -c 0; kill -SEGV $$", code="139"),
@@ -93,11 +98,15 @@ def yard(
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_hostile_job(yard: Yard, case: Case) -> None:
     known = len(yard.messages())
-    job = yard.run(case.script, case.seconds)
+    job_id = yard.start(case.script)
+    if case.ended:
+        eventually(lambda: yard.output(yard.store.get(job_id)))
+        yard.on_thread(lambda: yard.kill(job_id, "that is enough"))
+    job = yard.ended(job_id)
 
     assert yard.survivors() == []
     assert job.code in case.code.split("|"), job
-    wanted = "killed" if case.seconds else "completed" if case.code == "0" else "failed"
+    wanted = "killed" if case.ended else "completed" if case.code == "0" else "failed"
     assert job.status == wanted
     (message,) = yard.messages()[known:]
     assert message.attributes == {"job": job.id, "status": wanted, "exit_code": job.code}

@@ -268,7 +268,8 @@ def test_a_run_that_is_cut_off_in_a_firing_blocks_no_later_one(root: Path, skew:
         yield "Scheduled."
         yield until("run_ended")
 
-    cut = run_team(root, {"lead": lead}, timeout=4, stop_seconds=0.1)
+    in_it = until("turn_started", "lead", count=3)
+    cut = run_team(root, {"lead": lead}, timeout=0.1, timed_from=in_it, stop_seconds=0.1)
     assert cut.result.exit_code == 3
     assert cut.of("schedule_fired")
 

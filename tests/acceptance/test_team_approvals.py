@@ -264,7 +264,8 @@ def test_a_shutdown_request_ends_the_wait_of_a_teammate(root: Path) -> None:
 
 
 def test_a_time_limit_ends_the_wait(root: Path) -> None:
-    ran = run_team(root, {"lead": touching}, timeout=0.5, **WAIT)
+    asked = until("approval_asked", "lead")
+    ran = run_team(root, {"lead": touching}, timeout=0.1, timed_from=asked, **WAIT)
     assert ran.result.exit_code == 3
     (approval,) = ran.workspace.approvals.list()
     assert approval.status == "withdrawn"

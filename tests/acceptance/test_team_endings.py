@@ -291,12 +291,13 @@ def test_the_time_limit_ends_a_run_in_which_everybody_hangs(root: Path) -> None:
     ran = run_team(
         root,
         {"lead": lead, "anna": hanging},
-        timeout=3.0,
+        timeout=0.1,
+        timed_from=until("tool_started", "anna", tool="bash"),
         stop_seconds=STOP_SECONDS,
         allow=("Bash(sleep *)",),
     )
     assert ran.result.exit_code == 3
-    assert "limit on time (3 s)" in str(ran.result.ending.error)
+    assert "limit on time (0.1 s)" in str(ran.result.ending.error)
     check_given_back(ran)
     assert final_states(ran, "lead") == ["stopped"]
 

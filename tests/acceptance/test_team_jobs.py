@@ -21,6 +21,7 @@ from team_runtime.types import Block
 from tests.support.api import Seen, team_environment
 from tests.support.cli import team_here
 from tests.support.confined import bubblewrap
+from tests.support.interrupted import eventually
 from tests.support.scripted_team import (
     Event,
     Ran,
@@ -37,6 +38,7 @@ from tests.support.scripted_team import (
 )
 
 ENDED = until("job_ended")
+IDLE = until("agent_state", "lead", state="idle")
 UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
 """What a job of the lead does until there is a file `go`."""
 KEY = "canary-" + "4711" * 4
@@ -96,12 +98,14 @@ def test_words_in_a_command_start_no_job(root: Path) -> None:
 
 
 def test_a_command_that_outlives_its_time_goes_on_without_losing_a_byte(root: Path) -> None:
-    command = "for i in $(seq 400); do echo line $i; [ $i -lt 390 ] || sleep 0.1; done; echo end $$"
+    lines = "for i in $(seq {} {}); do echo line $i; done"
+    command = f"{lines.format(1, 200)}; {UNTIL_GO}; {lines.format(201, 400)}; echo end $$"
 
     def lead(seen: Seen) -> Iterator[Any]:
         yield [call("bash", command=command, timeout=0.5)]
         assert "goes on as job_1" in seen.text
         yield [call("job_output", job_id="job_1")]
+        yield (root / "go").touch
         yield ENDED
         yield "Waiting."
         yield [call("job_output", job_id="job_1", cursor=0)]
@@ -401,10 +405,11 @@ def test_a_memory_limit_that_nothing_can_hold_is_an_error(root: Path) -> None:
 
 def test_a_time_limit_ends_jobs_and_the_resumed_agent_is_told_once(root: Path) -> None:
     def lead(seen: Seen) -> Iterator[Any]:
-        yield [job("sleep 61 & setsid sleep 61 & echo begun; wait")]
+        yield [job("sleep 61 & setsid sleep 61 & echo begun; touch begun; wait")]
+        yield lambda: eventually((root / "begun").exists)
         yield "Waiting."
 
-    first = run(root, lead, timeout=1.0)
+    first = run(root, lead, timeout=0.1, timed_from=IDLE)
     assert first.result.exit_code == 3
     (ended,) = jobs_in(root)
     assert (ended.status, ended.reason) == ("killed", "a limit of the run was reached")
@@ -425,7 +430,9 @@ def test_ids_still_mean_the_same_jobs_after_a_restart(root: Path) -> None:
     """cc#29193: ids are unknown later, so results are lost and work is begun twice."""
 
     def lead(seen: Seen) -> Iterator[Any]:
-        yield [job(f"echo {name}; sleep 60") for name in ("one", "two", "three")]
+        names = ("one", "two", "three")
+        yield [job(f"echo {name}; touch {name}; sleep 60") for name in names]
+        yield lambda: eventually(lambda: all((root / name).exists() for name in names))
         yield "Waiting."
 
     def again(seen: Seen) -> Iterator[Any]:
@@ -436,7 +443,7 @@ def test_ids_still_mean_the_same_jobs_after_a_restart(root: Path) -> None:
         yield [call("kill_job", job_id="job_4")]
         yield "Done."
 
-    first = run(root, lead, timeout=1.0)
+    first = run(root, lead, timeout=0.1, timed_from=IDLE)
     second = run(root, again, resume=first.result.session)
     assert len(told(second)) == 4
 

@@ -14,6 +14,10 @@ from team_runtime.errors import ProgramMissing
 from team_runtime.process.base import ATTACHED, Command, Completed, Runner
 
 ENV = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
+ESCAPES = (
+    "setsid sh -c 'touch away; exec sleep 999' & echo $!; until [ -e away ]; do sleep 0.01; done"
+)
+"""Leaves a process in a session of its own that holds the output open, and prints its number."""
 
 
 def alive(pid: int) -> bool:
@@ -126,7 +130,7 @@ class RunnerContract:
         assert (done.stdout, done.dropped) == (b"12345678", 0)
 
     def test_timeout_ends_the_whole_group(self, runner: Runner, tmp_path: Path) -> None:
-        done = self.sh(runner, "sleep 999 & echo $!; sleep 999", tmp_path, timeout=0.3)
+        done = self.sh(runner, "sleep 999 & echo $!; sleep 999", tmp_path, timeout=2)
         assert done.timed_out
         assert done.status == -signal.SIGTERM
         assert not alive(int(done.stdout))
@@ -136,7 +140,7 @@ class RunnerContract:
     ) -> None:
         monkeypatch.setattr("team_runtime.process.run.GRACE", 0.1)
         script = "trap '' TERM; echo $$; while :; do sleep 0.05; done"
-        done = self.sh(runner, script, tmp_path, timeout=0.2)
+        done = self.sh(runner, script, tmp_path, timeout=2)
         assert (done.timed_out, done.status) == (True, -signal.SIGKILL)
         assert not alive(int(done.stdout))
 
@@ -151,7 +155,7 @@ class RunnerContract:
         self, runner: Runner, tmp_path: Path
     ) -> None:
         started = time.monotonic()
-        done = self.sh(runner, "setsid sleep 999 & echo $!; sleep 0.2", tmp_path)
+        done = self.sh(runner, ESCAPES, tmp_path)
         assert time.monotonic() - started < 20
         os.kill(int(done.stdout), signal.SIGKILL)
         assert (done.status, done.timed_out) == (0, False)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from team_runtime.crossing import Crossing, Stopped
 from team_runtime.process.base import Command, Completed, Runner
 from team_runtime.process.run import BlockingRunner, LoopRunner
 from tests.contract.runner import ENV, RunnerContract, alive
+from tests.support.interrupted import eventually
 
 
 class TestBlockingRunner(RunnerContract):
@@ -21,17 +23,24 @@ class TestBlockingRunner(RunnerContract):
         return BlockingRunner()
 
     def test_an_interrupt_ends_the_program_first(self, tmp_path: Path) -> None:
+        pid = tmp_path / "pid"
+
+        def interrupt() -> None:
+            eventually(lambda: pid.exists() and pid.read_text())
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+
         previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
         try:
             with pytest.raises(KeyboardInterrupt):
                 BlockingRunner().run(
                     Command(["sh", "-c", "echo $$ > pid; sleep 999"], tmp_path, ENV, 60)
                 )
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            interrupting.join()
             signal.signal(signal.SIGALRM, previous)
-        assert not alive(int((tmp_path / "pid").read_text()))
+        assert not alive(int(pid.read_text()))
 
 
 class ThroughPortal:

@@ -175,7 +175,7 @@ def test_a_child_that_forks_away_with_the_pipe_delays_nothing(setsid: str, folde
 
 def test_a_time_out_ends_the_whole_group(folder: Path) -> None:
     command = "sh -c 'echo $$ > child.pid; exec sleep 60' & sleep 60"
-    hooks = make_hooks(parsed(table("PreToolUse", shell(command, timeout=0.5))), folder)
+    hooks = make_hooks(parsed(table("PreToolUse", shell(command, timeout=2))), folder)
     assert fire(hooks).blocked
     assert not lives(folder / "child.pid")
 

@@ -147,7 +147,7 @@ class TestBubblewrap(SandboxContract):
     def test_a_time_out_ends_everything_inside(self, cell: Cell, grounds: Grounds) -> None:
         command = Command(
             ["sh", "-c", "trap '' TERM; exec 3> up; setsid sleep 1000 & sleep 1000"],
-            grounds.worktree, {"PATH": PATH}, timeout=0.5,
+            grounds.worktree, {"PATH": PATH}, timeout=2,
         )  # fmt: skip
         with fifo(grounds) as up:
             ended = cell.runner.run(cell.sandbox.confine(command, grounds.policy))

@@ -12,10 +12,13 @@ import json
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import anyio
 from anyio import to_thread
 
 from team_runtime.app.request import RunRequest, RunResult
@@ -25,12 +28,13 @@ from team_runtime.config import Settings
 from team_runtime.crossing import Bell
 from team_runtime.guard.hook_config import PythonHook
 from team_runtime.models.base import END_TURN, TOOL_USE, ModelReply, ModelRequest, RetryNotice
-from team_runtime.team.team import STOP_SECONDS
+from team_runtime.team import run as team_run
+from team_runtime.team.team import STOP_SECONDS, Team
 from team_runtime.types import Block, Usage
 from tests.support.api import Seen, git, team_environment
 
 MODEL = "scripted:test"
-SECONDS = 25.0
+SECONDS = 40.0
 """The time limit of a run here: a test that hangs ends with exit 3."""
 
 Event = dict[str, Any]
@@ -221,9 +225,11 @@ def run_team(
     resume: str | None = None,
     stop_seconds: float = STOP_SECONDS,
     hooks: Sequence[PythonHook] = (),
+    timed_from: Until | None = None,
     **settings: Any,
 ) -> Ran:
-    """Run a team with these scripts to its end. `also` is told of each event as it happens.
+    """Run a team with these scripts to its end. `also` is told of each event as it happens. The
+    time limit counts from when `timed_from` holds.
 
     Raises the first assertion of a script that did not hold.
     """
@@ -240,10 +246,25 @@ def run_team(
         models={MODEL: model},
         hooks=hooks,
     )
-    ran = Ran(root, run_team_in(request), recorder.events, model.requests)
+    with timing(recorder, timed_from):
+        ran = Ran(root, run_team_in(request), recorder.events, model.requests)
     for failure in model.failures:
         raise failure
     return ran
+
+
+def timing(recorder: Recorder, begins: Until | None) -> AbstractContextManager[object]:
+    """Within it a run's time limit counts from when this holds, at the latest from `SECONDS` on."""
+    if begins is None:
+        return nullcontext()
+    watch = team_run._watch_time
+
+    async def later(team: Team, seconds: float) -> None:
+        with anyio.move_on_after(SECONDS):
+            await recorder.happened(begins)
+        await watch(team, seconds)
+
+    return patch.object(team_run, "_watch_time", later)
 
 
 def when_idle(agent: str, act: Callable[[], None]) -> Callable[[Event], None]:
