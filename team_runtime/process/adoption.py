@@ -22,9 +22,8 @@ from typing import Final
 
 from team_runtime.process.control import CHILD_SUBREAPER, THREAD_NAME, control
 from team_runtime.process.lineage import NAME
-from team_runtime.process.usage import processes
+from team_runtime.process.usage import processes, stat_of
 
-_PROC: Final = Path("/proc")
 _PAUSE: Final = 1.0
 """Seconds between two looks for the dead."""
 _CHILDLESS: Final = 60.0
@@ -73,11 +72,11 @@ def _adopting() -> Iterator[None]:
         control(CHILD_SUBREAPER, 0)
 
 
-def end_adopted(proc: Path = _PROC, leave_git: bool = False) -> None:
+def end_adopted(leave_git: bool = False) -> None:
     """Kill what was left to this process, until nothing more comes. With `leave_git` git may
     finish: cut off it leaves locks and half a checkout."""
     for _ in range(_ROUNDS):
-        left = _adopted(proc, leave_git=leave_git)
+        left = _adopted(leave_git=leave_git)
         if not left:
             return
         for pid in left:
@@ -97,7 +96,7 @@ def _collect(over: threading.Event) -> None:
     while not over.wait(pause):
         died = _somebody_died()
         pause = _CHILDLESS if died is None else _PAUSE
-        dead = _adopted(_PROC, "Z") if died else []
+        dead = _adopted("Z") if died else []
         seen = Counter({pid: seen[pid] + 1 for pid in dead})
         for pid, looks in seen.items():
             if looks >= _PATIENCE:
@@ -119,18 +118,13 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-def _adopted(proc: Path, states: str = "", leave_git: bool = False) -> list[int]:
+def _adopted(states: str = "", leave_git: bool = False) -> list[int]:
     """The children in sessions of their own, in one of `states` if any are given."""
-    found = []
-    for entry in processes(proc):
-        try:
-            name, _, fields = (entry / "stat").read_text(errors="replace").rpartition(") ")
-        except OSError:
-            continue
-        rest = fields.split()
-        if leave_git and " (git" in name:
-            continue
-        state, parent, session = rest[0], int(rest[1]), int(rest[3])
-        if parent == os.getpid() and session != os.getsid(0) and state in (states or state):
-            found.append(int(entry.name))
-    return found
+    own, session = os.getpid(), os.getsid(0)
+    return [
+        stat.pid
+        for stat in filter(None, map(stat_of, processes()))
+        if stat.parent == own and stat.session != session
+        if not states or stat.state in states
+        if not (leave_git and stat.name.startswith("git"))
+    ]

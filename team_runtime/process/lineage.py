@@ -19,7 +19,7 @@ from team_runtime.process.base import Command
 from team_runtime.process.control import describes_processes
 from team_runtime.process.orphans import MARK
 from team_runtime.process.run import BlockingRunner
-from team_runtime.process.usage import processes
+from team_runtime.process.usage import PROC, environment_of, parse_stat, processes
 from team_runtime.store.presence import pid_namespace
 from team_runtime.text import decode
 
@@ -27,7 +27,6 @@ NAME: Final = "team run"
 """What the system calls the process of a run. Only a process itself can change that."""
 AGENT: Final = "TEAM_AGENT"
 """The variable that names the agent whose command it is."""
-_PROC: Final = Path("/proc")
 _STEPS: Final = 1000
 """Processes that are looked at. Whoever needs more of them hides something."""
 
@@ -50,7 +49,7 @@ Look: TypeAlias = Callable[[int], Process | None]
 
 
 def agent_above(
-    environ: Mapping[str, str], runs: Collection[int] = (), proc: Path = _PROC
+    environ: Mapping[str, str], runs: Collection[int] = (), proc: Path = PROC
 ) -> str | None:
     """Who started this process, when it was an agent or a run: a text that names it. `None` when it
     was a person. `runs` are the processes of runs that are known to live.
@@ -69,10 +68,10 @@ def agent_above(
     return None
 
 
-def is_in_sight(namespace: str, proc: Path = _PROC) -> bool:
+def is_in_sight(namespace: str) -> bool:
     """Whether a process of this namespace can be seen from here. A command that has made a
     namespace of its own sees nobody of the one that it came from."""
-    return any(pid_namespace(int(entry.name)) == namespace for entry in processes(proc))
+    return any(pid_namespace(int(entry.name)) == namespace for entry in processes())
 
 
 def _ancestors(look: Look) -> Iterator[Process]:
@@ -114,7 +113,7 @@ def _check_foreign(pid: int) -> None:
 def _looking(proc: Path) -> Look:
     if not (proc / "self" / "stat").exists():
         return _listed().get
-    if proc == _PROC and not describes_processes(proc):
+    if proc == PROC and not describes_processes(proc):
         raise Untold
     return lambda pid: _described(proc, pid)
 
@@ -128,11 +127,13 @@ def _described(proc: Path, pid: int) -> Process | None:
             text = file.read()
     except OSError:
         return None
-    number, _, rest = text.partition(" (")
-    name, _, fields = rest.rpartition(") ")
-    if is_other or place not in ("self", number):
+    try:
+        stat = parse_stat(text)
+    except ValueError:
+        raise Untold from None
+    if is_other or place not in ("self", str(stat.pid)):
         raise Untold  # something was put over it
-    return Process(int(number), int(fields.split()[1]), name)
+    return Process(stat.pid, stat.parent, stat.name)
 
 
 def _listed() -> dict[int, Process]:
@@ -148,9 +149,5 @@ def _listed() -> dict[int, Process]:
 
 
 def _is_marked(pid: int, proc: Path) -> bool:
-    try:
-        given = (proc / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
     marks = (f"{MARK}=".encode(), f"{AGENT}=".encode())
-    return any(entry.startswith(marks) for entry in given)
+    return any(entry.startswith(marks) for entry in environment_of(proc / str(pid)))

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from team_runtime.process.usage import User, numbers, user_of
+from team_runtime.process.usage import PROC, User, environment_of, numbers, stat_of, user_of
 
 MARK: Final = "TEAM_RUN"
 """The variable that names the run."""
@@ -27,7 +27,7 @@ _PAUSE: Final = 0.01
 
 
 def left_by(
-    runs: Collection[str], proc: Path = Path("/proc"), variable: str = MARK, after: int = 0
+    runs: Collection[str], proc: Path = PROC, variable: str = MARK, after: int = 0
 ) -> list[User]:
     """The living processes that were started by one of `runs`; empty where the system does not
     tell, as outside Linux. `variable` is the one that names what is meant; only processes with a
@@ -38,9 +38,7 @@ def left_by(
     return [user_of(entry) for entry in entries if _marked(entry, marks)]
 
 
-def end_left_by(
-    runs: Collection[str], proc: Path = Path("/proc"), leave_git: bool = False
-) -> list[User]:
+def end_left_by(runs: Collection[str], proc: Path = PROC, leave_git: bool = False) -> list[User]:
     """End the processes that dead runs left, and wait until they have ended. Returns them.
 
     They are killed: whoever would have heeded a polite request has gone, and every one of them may
@@ -61,10 +59,10 @@ def end_left_by(
     return list(ended.values())
 
 
-def ask_to_end(mark: str, proc: Path = Path("/proc")) -> bool:
+def ask_to_end(mark: str) -> bool:
     """Send TERM to everything that the command with this mark has started, but not to the sandbox
     around it, which would kill all of it at once. Returns whether there was anything."""
-    found = left_by([mark], proc, COMMAND_MARK)
+    found = left_by([mark], variable=COMMAND_MARK)
     for user in found:
         if user.name != "bwrap":
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -72,12 +70,12 @@ def ask_to_end(mark: str, proc: Path = Path("/proc")) -> bool:
     return bool(found)
 
 
-def end_command(mark: str, proc: Path = Path("/proc"), after: int = 0) -> list[User]:
+def end_command(mark: str, after: int = 0) -> list[User]:
     """End what the command with this mark has left, wherever it went. Returns what it was. `after`
     is the number of its own process, if the numbers cannot have begun anew since."""
     ended: dict[int, User] = {}
     for _ in range(_LOOKS):
-        found = left_by([mark], proc, COMMAND_MARK, after)
+        found = left_by([mark], variable=COMMAND_MARK, after=after)
         if not found:
             break
         for user in found:
@@ -93,11 +91,7 @@ def _is_git(user: User) -> bool:
 
 
 def _marked(entry: Path, marks: set[bytes]) -> bool:
-    try:
-        if marks.isdisjoint((entry / "environ").read_bytes().split(b"\0")):
-            return False
-        return (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[
-            0
-        ] not in "ZX"
-    except (OSError, IndexError):
+    if marks.isdisjoint(environment_of(entry)):
         return False
+    stat = stat_of(entry)
+    return stat is not None and not stat.is_dead

@@ -15,7 +15,7 @@ from typing import Final
 
 from team_runtime.process.control import DUMPABLE, control
 from team_runtime.process.environment import is_secret, scrubbed
-from team_runtime.process.usage import User, processes, user_of
+from team_runtime.process.usage import User, environment_of, processes, user_of
 
 _KEPT: Final = (
     "TEAM_", "PYTHON", "LD_", "DYLD_", "MALLOC_", "GLIBC_", "RES_", "LOCALDOMAIN", "HOSTALIASES",
@@ -43,23 +43,19 @@ def hide_secrets(environ: Mapping[str, str]) -> None:
             ctypes.memset(address + len(name) + 1, 0, len(value))
 
 
-def shown_by(values: Collection[str], proc: Path = Path("/proc")) -> list[User]:
+def shown_by(values: Collection[str]) -> list[User]:
     """The other processes whose environment shows one of these values to commands without a
     sandbox, such as the shell that a key was given to."""
     wanted = [os.fsencode(value) for value in values if value]
     return [
         user_of(entry)
-        for entry in processes(proc)
+        for entry in processes()
         if int(entry.name) != os.getpid() and _shows(entry, wanted)
     ]
 
 
 def _shows(entry: Path, values: Collection[bytes]) -> bool:
-    try:
-        shown = (entry / "environ").read_bytes()
-    except OSError:
-        return False
-    return any(value in shown for value in values)
+    return any(value in shown for shown in environment_of(entry) for value in values)
 
 
 def _stays(name: str) -> bool:

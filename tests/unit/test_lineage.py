@@ -68,9 +68,12 @@ def test_a_process_of_our_own_that_is_out_of_sight_is_hidden(tmp_path: Path) -> 
         agent_above({}, proc=made_up(tmp_path, {ME: 20, 20: os.getppid()}))
 
 
-def test_a_description_of_another_process_is_not_believed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("put_over", ["1 (init) S 0 1 1 0 -1 0\n", "", "20 (sh) S\n", "20 (sh"])
+def test_a_description_of_another_process_or_of_none_is_not_believed(
+    tmp_path: Path, put_over: str
+) -> None:
     proc = made_up(tmp_path, {ME: 20, 20: 1, 1: 0})
-    (proc / "20" / "stat").write_text((proc / "1" / "stat").read_text())
+    (proc / "20" / "stat").write_text(put_over)
     with pytest.raises(Untold):
         agent_above({}, proc=proc)
 
