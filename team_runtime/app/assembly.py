@@ -16,6 +16,7 @@ from team_runtime.app.listening import Listener
 from team_runtime.app.request import RunRequest
 from team_runtime.app.schedules import add_cron
 from team_runtime.app.workspace import Workspace
+from team_runtime.bus.session_bus import SessionBus
 from team_runtime.clock import iso
 from team_runtime.crossing import Crossing
 from team_runtime.daemons.cron import Cron
@@ -189,7 +190,7 @@ def _team(prepared: RunParts, workspace: Workspace, factory: AgentFactory) -> Te
         started_at=iso(workspace.store.clock.now()),
         model=settings.model,
         board=workspace.board,
-        bus=workspace.bus,
+        bus=SessionBus(workspace.bus, prepared.session),
         assignments=assignments,
         planning=workspace.planning(settings.plan_review, settings.plan_deadline),
         sessions=workspace.sessions,

@@ -27,7 +27,7 @@ def attach_jobs(workspace: Workspace, team: Team, limits: JobLimits, sandbox: Sa
     jobs = Jobs(
         JobParts(
             store=workspace.jobs,
-            bus=workspace.bus,
+            bus=team.parts.bus,
             clock=workspace.store.clock,
             emit=workspace.events.emit,
             session=team.parts.session,

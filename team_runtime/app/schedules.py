@@ -68,7 +68,7 @@ def add_cron(
             session=team.parts.session,
             schedules=workspace.schedules,
             sessions=workspace.sessions,
-            bus=workspace.bus,
+            bus=team.parts.bus,
             clock=clock,
             emit=workspace.events.emit,
             readers=team.names,

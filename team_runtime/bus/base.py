@@ -28,12 +28,14 @@ class Bus(Protocol):
         type: str = "message",
         attributes: Mapping[str, str] | None = None,
         id: str | None = None,
+        session: str | None = None,
     ) -> Message:
         """Store a message; it has survived power loss when this returns. Raises
         `UnknownRecipient`, which lists the valid names, and then creates nothing.
 
         An `id` that follows from what the message is about lets a sender that was killed find out
-        later whether it had sent it."""
+        later whether it had sent it. `session` says whose agents it is for, which `SessionBus`
+        heeds."""
         ...
 
     def take(self, name: str) -> list[Message]:

@@ -58,8 +58,9 @@ class Maildir:
         type: str = "message",
         attributes: Mapping[str, str] | None = None,
         id: str | None = None,
+        session: str | None = None,
     ) -> Message:
-        draft = Message(id or "", sender, to, type, body, "", attributes or {})
+        draft = Message(id or "", sender, to, type, body, "", attributes or {}, session)
         message = stamped(draft, self._store.clock, self._store.entropy)
         box = self._registered(to)
         name = f"{self._next_number(box):012d}.{message.id}.json"
@@ -199,4 +200,5 @@ def _decode(data: bytes, path: Path) -> Message:
         body=fields.text("body"),
         at=fields.text("at"),
         attributes=attributes,
+        session=fields.optional("session"),
     )

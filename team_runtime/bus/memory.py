@@ -63,8 +63,9 @@ class MemoryBus:
         type: str = "message",
         attributes: Mapping[str, str] | None = None,
         id: str | None = None,
+        session: str | None = None,
     ) -> Message:
-        draft = Message(id or "", sender, to, type, body, "", attributes or {})
+        draft = Message(id or "", sender, to, type, body, "", attributes or {}, session)
         message = stamped(draft, self._clock, self._entropy)
         with self._lock:
             self._box(to).new.append(message)

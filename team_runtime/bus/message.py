@@ -24,7 +24,7 @@ TYPES: Final = (
     NOTIFICATION,
 )
 SCHEDULE: Final = "schedule"
-"""The attribute of a firing that holds its schedule's id; `slot` and `session` go with it."""
+"""The attribute of a firing that holds its schedule's id; `slot` goes with it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Message:
     body: str
     at: str
     attributes: Mapping[str, str] = field(default_factory=dict)
+    session: str | None = None
+    """Whose agents it is for; without one for whoever takes it."""
 
     @property
     def wakes(self) -> bool:

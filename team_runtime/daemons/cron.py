@@ -227,11 +227,7 @@ class Cron:
         id = message_id(*key)
         with self._lock:
             self._known[id] = key
-        attributes = {
-            SCHEDULE: schedule.id,
-            "slot": schedule.shown(firing.slot),
-            "session": self.parts.session,
-        }
+        attributes = {SCHEDULE: schedule.id, "slot": schedule.shown(firing.slot)}
         self.parts.bus.send(NAME, schedule.to, schedule.prompt, NOTIFICATION, attributes, id)
         self._sent.add(id)
 

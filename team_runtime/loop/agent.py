@@ -75,17 +75,11 @@ class Agent:
 
     def take_in(self) -> int:
         """Move the mail into the conversation; acknowledged once it is safe there. Returns how
-        many messages are new. What a schedule sent to another session is dropped: that sends it
-        again when it goes on."""
+        many messages are new."""
         return self._take_in(self.bus.take(self.name))
 
     def _take_in(self, mail: Sequence[Message]) -> int:
-        mine = [
-            m
-            for m in mail
-            if m.attributes.get("session", self.caller.session) == self.caller.session
-        ]
-        fresh = list({m.id: m for m in mine if m.id not in self.conversation.delivered}.values())
+        fresh = list({m.id: m for m in mail if m.id not in self.conversation.delivered}.values())
         if fresh:
             blocks = [text_block(render(m)) for m in _coalesced(fresh)]
             self.conversation.append_user(blocks, [m.id for m in fresh])

@@ -121,7 +121,9 @@ class Planning:
         if plan.task is not None:
             attributes["task"] = plan.task
         message_id = _request_id(revision)
-        self._bus.send(plan.agent, LEAD, revision.shown, "plan_request", attributes, message_id)
+        self._bus.send(
+            plan.agent, LEAD, revision.shown, "plan_request", attributes, message_id, plan.session
+        )
 
     def _announce(self, plan: Plan, revision: Revision) -> Revision:
         approved = revision.state == "approved"
@@ -133,7 +135,9 @@ class Planning:
         body = revision.feedback or ("Go ahead." if approved else "Revise it and submit it again.")
         sender = revision.decided_by or PERSON
         message_id = _decision_id(revision)
-        self._bus.send(sender, plan.agent, body, "plan_decision", attributes, message_id)
+        self._bus.send(
+            sender, plan.agent, body, "plan_decision", attributes, message_id, plan.session
+        )
         return revision
 
 

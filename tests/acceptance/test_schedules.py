@@ -333,8 +333,8 @@ def test_mail_of_another_session_that_was_left_unread_is_not_taken_in(root: Path
     workspace = outside(root)
     (firing,) = workspace.schedules.decide(schedule.id, SystemClock().now())
     id = message_id(schedule.id, firing.slot)
-    attributes = {"schedule": schedule.id, "slot": "x", "session": first}
-    workspace.bus.send("cron", "lead", "look", "notification", attributes, id)
+    attributes = {"schedule": schedule.id, "slot": "x"}
+    workspace.bus.send("cron", "lead", "look", "notification", attributes, id, first)
 
     run_team(root, {"lead": says("Nothing for me.")}, resume=second)
     assert id not in given_out(root, second)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from team_runtime.errors import ModelFailed
 from tests.support.api import Seen
 from tests.support.scripted_team import Ran, Until, call, matching, outside, run_team, spawn, until
 
@@ -80,6 +81,37 @@ def test_the_report_is_sent_before_the_idle_notice_and_none_is_lost(root: Path) 
     for name in names:
         kinds = [e["type"] for e in ran.of("message_sent", name, to="lead")]
         assert kinds == ["result", "idle"], "nobody is left to be told that the run is over"
+
+
+def test_mail_waits_for_its_session_whatever_runs_in_between(root: Path) -> None:
+    """claude-code#95954, claude-code#88357: another session's lead has the same mailbox, and
+    neither takes what is not for it nor loses it for the other."""
+
+    def cut_off(text: str) -> Ran:
+        def lead(seen: Seen) -> Iterator[Any]:
+            yield [spawn("anna")]
+            yield until("agent_state", "anna", state="idle")
+            yield ModelFailed("it declined", "refusal")
+
+        def anna(seen: Seen) -> Iterator[Any]:
+            yield [say("lead", text)]
+            yield "Done."
+
+        return run_team(root, {"lead": lead, "anna": anna})
+
+    def told(ran: Ran) -> list[str]:
+        return [text for text in ("for one", "for two", "to all") if text in ran.shown("lead")]
+
+    def waits(seen: Seen) -> Iterator[Any]:
+        yield from ["Waiting."] * 5
+
+    first, second = cut_off("for one"), cut_off("for two")
+    outside(root).bus.send("person", "lead", "to all")
+    again = {"lead": waits, "anna": waits}
+    assert told(run_team(root, again)) == ["to all"]
+    assert told(run_team(root, again, resume=first.result.session)) == ["for one"]
+    assert run_team(root, again, resume=first.result.session).turns("lead") == 0
+    assert told(run_team(root, again, resume=second.result.session)) == ["for two"]
 
 
 def test_what_is_sent_to_a_teammate_that_just_ends_its_turn_is_read(root: Path) -> None:

@@ -44,6 +44,7 @@ class BusContract(ABC):
         assert (message.sender, message.to, message.type) == ("lead", "alice", "task_assigned")
         assert (message.body, message.attributes) == ("Grüße\n<b>&", {"task": "task_1"})
         assert message.at.endswith("Z")
+        assert bus.send("lead", "alice", "x", session="s-9").session == "s-9"
 
     def test_a_message_can_be_sent_under_an_id_of_the_sender(self, bus: Bus) -> None:
         sent = bus.send("lead", "alice", "hello", id="m-task_1-2")
