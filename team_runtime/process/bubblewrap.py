@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from team_runtime.process.base import ATTACHED, CHANNEL, PASSAGE, REPORT, Command
 from team_runtime.process.filter import compiled
@@ -43,7 +43,7 @@ class Bubblewrap:
     program: str = "/usr/bin/bwrap"
     forbids_namespaces: bool = True
     """Whether this bubblewrap can forbid further namespaces inside."""
-    layer: str = "bubblewrap"
+    layer: ClassVar[str] = "bubblewrap"
 
     @property
     def complete(self) -> bool:

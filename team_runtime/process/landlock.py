@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from team_runtime.process.base import ATTACHED, Command
 from team_runtime.process.filter import compiled
@@ -55,8 +55,8 @@ class Landlock:
     """Runs commands that have given up the right to open anything else."""
 
     version: int
-    layer: str = "landlock"
-    complete: bool = False
+    layer: ClassVar[str] = "landlock"
+    complete: ClassVar[bool] = False
 
     @property
     def limits_memory(self) -> bool:

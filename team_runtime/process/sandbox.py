@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 from team_runtime.process.base import Command, Completed, Runner, Serving
 
@@ -142,8 +142,8 @@ class NoSandbox:
 
     limiter: str | None = None
     """The program that sets limits, if there is one."""
-    layer: str = "none"
-    complete: bool = False
+    layer: ClassVar[str] = "none"
+    complete: ClassVar[bool] = False
 
     @property
     def limits_memory(self) -> bool:
