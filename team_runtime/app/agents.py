@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from team_runtime.app.confinement import Confining
+from team_runtime.app.permissions import ANSWERED, narrowed
 from team_runtime.app.schedules import scheduling_of
+from team_runtime.app.tools import TOOL_NAMES, make_tools
 from team_runtime.app.workspace import Workspace
 from team_runtime.clock import SystemClock, SystemEntropy
-from team_runtime.config import Settings
 from team_runtime.daemons.commands import AgentCommands
-from team_runtime.daemons.job_tools import JobOutput, KillJob, ListJobs
 from team_runtime.daemons.jobs import Jobs
-from team_runtime.daemons.schedule_tools import CancelCron, ListCrons, ScheduleCron
-from team_runtime.errors import InputError
 from team_runtime.guard.base import Effect, Verdict
 from team_runtime.guard.hook_events import TEAMMATE
 from team_runtime.guard.hook_hosts import LoopHost
-from team_runtime.guard.hook_sources import NO_FILES, Loaded, OriginRule
 from team_runtime.guard.permissions import NarrowedPermissions, RulePermissions
-from team_runtime.guard.rules import Rule, parse
+from team_runtime.guard.rules import parse
 from team_runtime.loop.agent import Agent
 from team_runtime.loop.conversation import Conversation
 from team_runtime.loop.dispatch import Dispatch
@@ -42,83 +38,10 @@ from team_runtime.process.run import LoopRunner
 from team_runtime.process.sandbox import ConfinedRunner
 from team_runtime.sessions.transcript import Transcript
 from team_runtime.team.member import Member
-from team_runtime.team.plan_tools import RequestPlan, ReviewPlan, SubmitPlan
 from team_runtime.team.questions import Questions
-from team_runtime.team.task_tools import ClaimTask, CompleteTask, UpdateTask
 from team_runtime.team.team import Team
-from team_runtime.team.tools import ListTeammates, RequestShutdown, SendMessage, SpawnTeammate
-from team_runtime.team.worktree_tools import CreateWorktree, LandWorktree
 from team_runtime.tools.base import Place, Seen, Tool, ToolContext, definition
-from team_runtime.tools.board import CreateTask, GetTask, ListTasks
-from team_runtime.tools.files import EditFile, ReadFile, WriteFile
-from team_runtime.tools.search import Glob, Grep
-from team_runtime.tools.shell import Bash
-from team_runtime.tools.todo import TodoWrite
 from team_runtime.types import Json, Usage
-
-TOOLS: Final[Mapping[str, type[Tool]]] = {
-    tool.name: tool
-    for tool in (
-        Bash, ReadFile, WriteFile, EditFile, Glob, Grep, TodoWrite, CreateTask, ListTasks, GetTask,
-        ClaimTask, CompleteTask, UpdateTask, SpawnTeammate, ListTeammates, SendMessage,
-        RequestShutdown, RequestPlan, SubmitPlan, ReviewPlan, CreateWorktree, LandWorktree,
-        ListJobs, JobOutput, KillJob,
-        ScheduleCron, ListCrons, CancelCron,
-    )
-}  # fmt: skip
-"""Every tool there is."""
-EFFECTS: Final[Mapping[str, Effect]] = {name: tool.effect for name, tool in TOOLS.items()}
-"""What kind of thing each does."""
-TOOL_NAMES: Final = frozenset(TOOLS)
-ANSWERED: Final = "an answer in this run"
-"""The origin of a rule that somebody's answer has just made."""
-
-
-def make_permissions(
-    settings: Settings, found: Loaded = NO_FILES, confining: Confining | None = None
-) -> RulePermissions:
-    """The rules in force: of the settings, and of the workspace's files as far as they count.
-    `confining` says what holds commands.
-    Raises `InputError` for one that can match nothing."""
-
-    def rules(verdict: Verdict, given: Sequence[str], more: Sequence[OriginRule]) -> list[Rule]:
-        origin = f"{verdict.value} rule"
-        placed = [rule for text in given for rule in found.placed(text, verdict, origin)]
-        named = [parse(text, verdict, origin, TOOL_NAMES) for text in placed]
-        return [*named, *(parse(r.text, verdict, r.origin, TOOL_NAMES) for r in more)]
-
-    complete = confining is not None and confining.sandbox.complete
-    return RulePermissions(
-        settings.permission_mode,
-        rules(Verdict.ALLOW, settings.allow, found.allow),
-        rules(Verdict.DENY, settings.deny, found.deny),
-        rules(Verdict.ASK, (), found.ask),
-        commands_confined=complete and settings.sandbox_allows_commands,
-        checks_confined=confining is not None and confining.isolates,
-    )
-
-
-def narrowed(parent: RulePermissions, given: Mapping[str, Json], name: str) -> NarrowedPermissions:
-    """The permissions of a teammate that was spawned with some of its own. Raises `InputError` for
-    what is none, an unknown mode, or a rule that can match nothing."""
-    origin = f"permissions of {name}"
-    unknown = set(given) - {"mode", *(verdict.value for verdict in Verdict)}
-    if unknown or not isinstance(given.get("mode", ""), str):
-        raise InputError(f"{origin}: give a mode, and lists of rules in allow, deny and ask")
-
-    def rules(verdict: Verdict) -> list[Rule]:
-        texts = given.get(verdict.value, [])
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise InputError(f"{origin}: {verdict.value}: a list of rules is expected")
-        return [parse(text, verdict, origin, TOOL_NAMES) for text in texts]
-
-    return NarrowedPermissions(
-        parent,
-        mode=given.get("mode"),
-        allow=rules(Verdict.ALLOW) if "allow" in given else None,
-        deny=rules(Verdict.DENY),
-        ask=rules(Verdict.ASK),
-    )
 
 
 class Models:
@@ -175,7 +98,7 @@ class AgentFactory:
         permissions: RulePermissions | NarrowedPermissions = self._permissions
         if member.permissions:
             permissions = narrowed(self._permissions, member.permissions, member.name)
-        tools = self._tools(team, member)
+        tools = make_tools(workspace, team, member, self.jobs)
         model, model_name = self._models.get(member.model)
         folder = workspace.store.layout.sessions / parts.session
         conversation = Conversation(
@@ -340,45 +263,3 @@ class AgentFactory:
         path = folder / f"{store.entropy.token()}-{re.sub(r'[^A-Za-z0-9._-]', '_', file)}"
         store.publish(path, self._workspace.redactor.data(data))
         return path
-
-    def _tools(self, team: Team, member: Member) -> list[Tool]:
-        board, work = self._workspace.board, self._workspace.work
-        common: list[Tool] = [
-            Bash(),
-            ReadFile(),
-            WriteFile(),
-            EditFile(),
-            Glob(),
-            Grep(),
-            TodoWrite(),
-            CreateTask(self._workspace.create_task, team.parts.session),
-            ListTasks(board),
-            GetTask(board),
-            ClaimTask(team),
-            CompleteTask(team),
-            UpdateTask(team),
-            SendMessage(team),
-        ]
-        if self.jobs is not None:
-            jobs = self.jobs
-            common += [
-                ListJobs(jobs),
-                JobOutput(jobs),
-                KillJob(jobs, member.crossing, may_end_all=member.is_lead),
-            ]
-        if not member.is_lead:
-            return [*common, SubmitPlan(team)]
-        scheduling = scheduling_of(self._workspace, team)
-        return [
-            *common,
-            SpawnTeammate(team, member),
-            ListTeammates(team),
-            RequestShutdown(team, member),
-            RequestPlan(team, self._workspace.plans),
-            ReviewPlan(team),
-            CreateWorktree(work),
-            LandWorktree(self._workspace.landings),
-            ScheduleCron(scheduling),
-            ListCrons(scheduling),
-            CancelCron(scheduling),
-        ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from team_runtime.app.agents import EFFECTS
 from team_runtime.app.hooks import always_rules
+from team_runtime.app.tools import EFFECTS
 from team_runtime.app.workspace import Workspace
 from team_runtime.approvals.model import Approval
 from team_runtime.errors import RefusedError

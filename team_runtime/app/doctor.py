@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from team_runtime.app.agents import make_permissions
 from team_runtime.app.hooks import load_hooks
+from team_runtime.app.permissions import make_permissions
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import KEYS, Settings, endpoint, keys_set, load
 from team_runtime.errors import TeamError

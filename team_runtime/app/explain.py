@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from team_runtime.app.agents import TOOLS, make_permissions
 from team_runtime.app.hooks import load_hooks
+from team_runtime.app.permissions import make_permissions
+from team_runtime.app.tools import TOOLS
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings
 from team_runtime.errors import InputError

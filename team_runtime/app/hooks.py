@@ -74,7 +74,7 @@ def load_hooks(
 ) -> Loaded:
     """Read all hooks, and the rules of the workspace's settings and of the user's answers. `own` is
     the `hooks` table of the user's team.toml. Raises `InputError`."""
-    from team_runtime.app.agents import TOOL_NAMES
+    from team_runtime.app.tools import TOOL_NAMES
 
     is_trusted = trust_store(environ).is_trusted
     loaded = load(_places(root, environ), is_trusted, TOOL_NAMES, own, brought)
@@ -86,7 +86,8 @@ def load_hooks(
 def check_workspace(root: Path, environ: Mapping[str, str]) -> Survey:
     """What a workspace would run or allow once it is trusted. Raises `InputError` when it could
     not be used then."""
-    from team_runtime.app.agents import TOOL_NAMES, make_permissions
+    from team_runtime.app.permissions import make_permissions
+    from team_runtime.app.tools import TOOL_NAMES
     from team_runtime.config import Settings
 
     seen: list[Survey] = []

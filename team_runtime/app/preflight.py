@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import anyio
 
-from team_runtime.app.agents import Models, make_permissions
+from team_runtime.app.agents import Models
 from team_runtime.app.hooks import load_hooks
+from team_runtime.app.permissions import make_permissions
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings, keys_set
 from team_runtime.errors import InputError, ModelRejected, TeamError

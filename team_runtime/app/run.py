@@ -11,10 +11,11 @@ from typing import Any, Final
 import anyio
 from anyio import to_thread
 
-from team_runtime.app.agents import Models, make_permissions
+from team_runtime.app.agents import Models
 from team_runtime.app.archive import tasks_of
 from team_runtime.app.assembly import Assembled, RunParts, assemble, make_notifier, make_workspace
 from team_runtime.app.hooks import begin, end, load_hooks
+from team_runtime.app.permissions import make_permissions
 from team_runtime.app.recovery import Recovery
 from team_runtime.app.request import RunRequest, RunResult
 from team_runtime.app.trusting import notice_of_drivers

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from team_runtime.app.workspace import Workspace
 from team_runtime.daemons.cron import NAME, Cron, Surroundings
 from team_runtime.daemons.schedule_store import Entry
 from team_runtime.daemons.schedule_tools import Scheduling
@@ -14,6 +13,9 @@ from team_runtime.daemons.when import local_zone
 from team_runtime.models.retry import is_outage
 from team_runtime.team.planning import LEAD
 from team_runtime.team.team import Team
+
+if TYPE_CHECKING:
+    from team_runtime.app.workspace import Workspace
 
 AHEAD: Final = timedelta(hours=1)
 """How far ahead a run without a time limit waits for one-shots of its session."""

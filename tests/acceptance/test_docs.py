@@ -12,7 +12,7 @@ from types import ModuleType
 import click
 import pytest
 
-from team_runtime.app.agents import make_permissions
+from team_runtime.app.permissions import make_permissions
 from team_runtime.cli.main import cli
 from team_runtime.config import load
 

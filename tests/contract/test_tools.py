@@ -17,8 +17,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from team_runtime.app.agents import TOOL_NAMES, AgentFactory, Models, make_permissions
+from team_runtime.app.agents import AgentFactory, Models
 from team_runtime.app.jobs import attach_jobs
+from team_runtime.app.permissions import make_permissions
+from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.app.workspace import Workspace
 from team_runtime.clock import SystemClock, iso
 from team_runtime.config import Settings

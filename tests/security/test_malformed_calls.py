@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from anyio import from_thread
 
-from team_runtime.app.agents import TOOL_NAMES
+from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.models.assembly import parse_input
 from team_runtime.models.base import INVALID_JSON
 from team_runtime.types import Json, ToolCall

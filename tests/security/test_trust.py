@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from team_runtime.app.agents import TOOL_NAMES
+from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.clock import SystemClock
 from team_runtime.errors import InputError, RecordBroken, VersionTooNew
 from team_runtime.guard.claude_settings import in_workspace

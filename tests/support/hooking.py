@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from team_runtime.app.agents import TOOL_NAMES
+from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.guard.hook_config import Hook, PythonHook, parse_hooks, python_hooks
 from team_runtime.guard.hook_hosts import Host, ThreadHost
 from team_runtime.guard.hook_origin import Source

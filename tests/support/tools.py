@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
-from team_runtime.app.agents import TOOL_NAMES
+from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.clock import SystemClock
 from team_runtime.guard.base import Verdict
 from team_runtime.guard.permissions import RulePermissions

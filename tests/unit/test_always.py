@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from team_runtime.app.agents import TOOL_NAMES
+from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.clock import SystemClock
 from team_runtime.errors import InputError, RefusedError
 from team_runtime.guard.always import AlwaysRules, exact_rules

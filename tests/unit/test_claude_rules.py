@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from team_runtime.app.agents import TOOL_NAMES, make_permissions
+from team_runtime.app.permissions import make_permissions
+from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.config import Settings
 from team_runtime.errors import InputError
 from team_runtime.guard.anchors import in_place

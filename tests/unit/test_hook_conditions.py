@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from team_runtime.app.agents import TOOL_NAMES
+from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.guard.hook_conditions import Condition, parse_condition
 from tests.support.hooking import fire, make_hooks, parsed, shell, table
 

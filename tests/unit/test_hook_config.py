@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from team_runtime.app.agents import TOOL_NAMES
+from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.errors import InputError
 from team_runtime.guard.hook_config import PythonHook, parse_hooks, python_hooks
 from team_runtime.guard.hook_events import HOOK_EVENTS, UNAVAILABLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from team_runtime.app.agents import TOOL_NAMES
+from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.guard.claude_names import ABSENT, TRANSLATIONS, claude_name
 from team_runtime.guard.hook_events import HOOK_EVENTS, UNAVAILABLE
 

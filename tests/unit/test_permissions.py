@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from team_runtime.app.agents import narrowed
+from team_runtime.app.permissions import narrowed
 from team_runtime.errors import InputError
 from team_runtime.guard.base import Decision, Effect, Question, Verdict, strictest
 from team_runtime.guard.permissions import MODES, NarrowedPermissions

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from team_runtime.app.agents import TOOL_NAMES
+from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.errors import InputError
 from team_runtime.guard.base import Effect, Question, Verdict
 from team_runtime.guard.rules import allows, denies, parse
