@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -23,7 +25,7 @@ from team_runtime.app.workspace import Workspace
 from team_runtime.board.base import Claim
 from team_runtime.board.codec import task_record
 from team_runtime.crossing import Stopped
-from team_runtime.errors import HookRefused, LimitReached
+from team_runtime.errors import HookRefused, LimitReached, TeamError
 from team_runtime.guard.hook_hosts import LoopHost
 from team_runtime.notify.sinks import make_sinks
 from team_runtime.process.orphans import end_left_by
@@ -69,7 +71,8 @@ def run_team_in(request: RunRequest) -> RunResult:
                 repository,
                 sinks,
             )
-            return anyio.run(_Host(parts).run)
+            over = partial(hold.note, {"session": session, "end": True})
+            return anyio.run(_Host(parts, over).run)
         finally:
             end_left_by([presence.run])
             presence.end()
@@ -89,6 +92,8 @@ class _Host:
     """One run's event loop."""
 
     parts: RunParts
+    over: Callable[[], None]
+    """Called before anybody is told that the run is over: others may start the next."""
     touched: set[str] = field(default_factory=set)
     """Ids of the tasks that were made or claimed in this run."""
 
@@ -124,6 +129,8 @@ class _Host:
             workspace.bus.close()
         seconds = workspace.store.clock.monotonic() - began
         result = self._result(workspace, assembled, ending, seconds)
+        with suppress(TeamError):  # the end itself stands
+            self.over()
         _announce_end(workspace, result)
         await to_thread.run_sync(notifier.close, NOTIFY_SECONDS)
         return result

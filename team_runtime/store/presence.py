@@ -32,6 +32,8 @@ from team_runtime.types import Json, Liveness
 VERSION: Final = 1
 _DAEMON: Final = "daemon"
 _LOOKS: Final = 100
+_LAST_LOOKS: Final = 1000
+"""The same at one that ends, and tells people of it first."""
 _DAEMON_LOOKS: Final = 5
 _PAUSE: Final = 0.02
 """Seconds between two looks at who holds the team."""
@@ -149,14 +151,16 @@ def hold_team(store: Store, session: str | None = None) -> Hold:
     """The right to be the one team of the workspace, for as long as this process lives. A session
     that is not known yet is to be noted soon.
 
-    Raises `TeamRunning`, which names the process and session that have it.
+    One that has noted its `end` is waited for: whoever has heard of it may go on at once. Raises
+    `TeamRunning`, which names the process and session that have it.
     """
-    for _ in range(_LOOKS):
+    for look in range(_LAST_LOOKS):
         try:
             return store.hold("team", {"session": session} if session else {})
         except Held as error:
             held = error
-        if "session" in held.info and _lives(held.pid):
+        known = "session" in held.info and _lives(held.pid)
+        if "end" not in held.info and (known or look >= _LOOKS):
             break
         threading.Event().wait(_PAUSE)  # it has only just begun, and says in a moment who it is
     other = str(held.info.get("session", "unknown"))
