@@ -200,6 +200,7 @@ def _team(prepared: RunParts, workspace: Workspace, factory: AgentFactory) -> Te
         waits_for_reviews=prepared.request.waits_for_reviews,
     )
     team = Team(parts, factory.make)
+    assignments.on_free = team.ring_all
     workspace.events.add(team.on_event)
     return team
 

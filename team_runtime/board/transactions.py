@@ -216,8 +216,9 @@ class TransactionalBoard(ABC):
             return replace(ended, status=COMPLETED, owner=task.owner, result=result)
 
         self._change(claim.task_id, completed)
-        self._announce("task_completed", claim, commit=commit)
-        return [task for task in self.ready() if claim.task_id in task.blocked_by]
+        readied = [task for task in self.ready() if claim.task_id in task.blocked_by]
+        self._announce("task_completed", claim, commit=commit)  # those are claimed upon it
+        return readied
 
     def release(self, claim: Claim, note: str = "", head: str | None = None) -> None:
         def released(_: Shelf, task: Task) -> Task:

@@ -208,9 +208,10 @@ class Jobs:
         await self._end(running, reason)
         return running.job.status == KILLED
 
-    def end(self, task_id: str, reason: str) -> None:
-        """End the jobs of a task and wait until nothing of them runs. From agents' threads."""
-        ids = set(self.names(task_id))
+    def end(self, task_id: str, reason: str, agent: str | None = None) -> None:
+        """End the jobs of a task, or those of one agent for it, and wait until nothing of them
+        runs. From agents' threads."""
+        ids = {job.id for job in self.running(agent, task_id)}
         if ids:
             self._crossing.finish(END_SECONDS, self._end_all, ids, reason)
 

@@ -51,8 +51,9 @@ class Occupants(Protocol):
         """What runs for the task now."""
         ...
 
-    def end(self, task_id: str, reason: str) -> None:
-        """End it, and return when nothing of it can change the directory any more."""
+    def end(self, task_id: str, reason: str, agent: str | None = None) -> None:
+        """End it, or what one agent has begun there, and return when nothing of it can change the
+        directory any more."""
         ...
 
 
@@ -62,7 +63,7 @@ class Nobody:
     def names(self, task_id: str) -> list[str]:
         return []
 
-    def end(self, task_id: str, reason: str) -> None:
+    def end(self, task_id: str, reason: str, agent: str | None = None) -> None:
         """Nothing runs."""
 
 
@@ -80,6 +81,8 @@ class Assignments:
         self._main = main
         self.occupants: Occupants = Nobody()
         """Ended before a directory is committed and handed on."""
+        self.on_free: Callable[[], None] = lambda: None
+        """Called when the main checkout is free for the next task."""
         self._lock = threading.RLock()
         self._held: dict[str, Assignment] = {}
         self._needs_plan: set[str] = set()
@@ -225,7 +228,10 @@ class Assignments:
         self._forget(agent)
         if held is None or held.done:
             return None
-        self.occupants.end(held.claim.task_id, f"{held.claim.task_id} was given back: {note}")
+        # Its own alone: the task may have been taken away, and be another agent's by now.
+        self.occupants.end(
+            held.claim.task_id, f"{held.claim.task_id} was given back: {note}", agent
+        )
         try:
             self._work.give_back(held.claim, note)
         except StaleClaim:
@@ -253,7 +259,9 @@ class Assignments:
             check_held(self._board.get(held.claim.task_id), held.claim)
         except StaleClaim:
             self._forget(agent)
-            self.occupants.end(held.claim.task_id, f"{held.claim.task_id} was taken from {agent}")
+            self.occupants.end(
+                held.claim.task_id, f"{held.claim.task_id} was taken from {agent}", agent
+            )
             return held.claim.task_id
         return None
 
@@ -279,7 +287,9 @@ class Assignments:
 
     def _forget(self, agent: str) -> None:
         with self._lock:
-            self._held.pop(agent, None)
+            held = self._held.pop(agent, None)
+        if held is not None and not held.place.in_task:
+            self.on_free()
 
     def _own(self, agent: str, task_id: str, action: str) -> Assignment:
         held = self.of(agent)

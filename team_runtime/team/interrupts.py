@@ -82,7 +82,7 @@ class Interrupts:
         self.before.stop()
         if self._team is not None:
             for member in self._team.members():
-                self._team.force(member.name)
+                self._team.force(member)
 
 
 @contextmanager

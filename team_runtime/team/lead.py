@@ -34,6 +34,7 @@ class Lead:
         try:
             if not conversation.unanswered:
                 self.text = conversation.said
+                self.team.change(self.member.name, State.IDLE)
                 if not self._next():
                     return
             while True:
@@ -88,5 +89,4 @@ class Lead:
             self.error = self.error or error
         finally:
             state = State.FAILED if self.error else State.STOPPED
-            ended = {"busy": False, "closed": True, "error": self.error}
-            self.team.change(self.member.name, state, **ended)
+            self.team.change(self.member.name, state, busy=False, closed=True, error=self.error)

@@ -33,6 +33,11 @@ class State(enum.Enum):
     def ended(self) -> bool:
         return self in (State.STOPPED, State.FAILED)
 
+    @property
+    def absent(self) -> bool:
+        """Whether nothing is kept for it that others can do."""
+        return self.ended or self is State.STALLED
+
 
 @dataclass(frozen=True)
 class Spawn:

@@ -40,10 +40,15 @@ class SubmitPlan:
     def run(self, input: SubmitPlanInput, context: ToolContext) -> str:
         parts = self._team.parts
         task, epoch = parts.assignments.plan_key(context.agent)
-        revision = parts.planning.submit(
-            context.agent, task, epoch, parts.session, input.plan, input.files
-        )
+        # First: whoever reads the plan may ask at once for another one, which ends this wait.
         self._team.change(context.agent, planned=True)
+        try:
+            revision = parts.planning.submit(
+                context.agent, task, epoch, parts.session, input.plan, input.files
+            )
+        except BaseException:
+            self._team.change(context.agent, planned=False)
+            raise
         reviewer = "a person" if parts.planning.reviewer == PERSON else "the lead"
         return (
             f"Revision {revision.number} ({revision.request_id}) waits for review by {reviewer}. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
@@ -111,7 +112,8 @@ class Planning:
         for plan, revision in self.pending(session):
             if self._clock.now() >= self._due(revision):
                 note = "Nobody reviewed this plan in time."
-                self.decide_as_person(plan.id, revision.number, False, note, "runtime")
+                with contextlib.suppress(PlanRefused):  # somebody has, in this moment
+                    self.decide_as_person(plan.id, revision.number, False, note, "runtime")
 
     def _due(self, revision: Revision) -> datetime:
         return datetime.fromisoformat(revision.submitted_at or "") + self._deadline

@@ -108,4 +108,4 @@ async def _enforce_limits(team: Team) -> None:
     await team.limit_reached.wait(math.inf)
     await anyio.sleep(min(LIMIT_GRACE, team.parts.stop_seconds))
     for member in team.members():
-        team.force(member.name)
+        team.force(member)

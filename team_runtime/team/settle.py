@@ -36,8 +36,11 @@ class Settling:
         team = self.team
         woken = self._woken()
         team.parts.planning.expire(team.parts.session)
-        idle = [m for m in team.members() if not m.is_lead and not m.state.ended]
-        if any(m.busy or self._has_mail(m) or self._can_claim(m) for m in idle):
+        teammates = [m for m in team.members() if not m.is_lead]
+        idle = [m for m in teammates if not m.state.ended]
+        if any(m.busy for m in teammates):  # also those that have just ended
+            return Settled.WAIT
+        if any(self._has_mail(m) or self._can_claim(m) for m in idle):
             return Settled.WAIT
         waiting = self._undecided(idle)
         by_lead = team.parts.planning.reviewer == LEAD

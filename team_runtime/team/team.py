@@ -88,11 +88,15 @@ class Team:
         with self._lock:
             return [replace(member) for member in self._members.values()]
 
-    def change(self, name: str, state: State | None = None, **fields: Any) -> None:
-        """Change a member; a new state is an event."""
+    def change(
+        self, name: str, state: State | None = None, busy: bool | None = None, **fields: Any
+    ) -> None:
+        """Change a member; a new state is an event. It is busy until that has been heard: who hears
+        of its end may have mail to send."""
         with self._lock:
             member = self._members[name]
-            member.woken += bool(fields.get("busy")) and not member.busy
+            member.woken += bool(busy) and not member.busy
+            member.busy = member.busy or bool(busy)
             for key, value in fields.items():
                 setattr(member, key, value)
             if member.state is State.STOPPING and state is not None and not state.ended:
@@ -100,12 +104,15 @@ class Team:
             changed = state is not None and state is not member.state
             if state is not None:
                 member.state = state
-        if changed and state is not None:
-            held = self.parts.assignments.of(name)
-            task = held.claim.task_id if held else None
-            self.parts.emit("agent_state", name, state=state.value, task=task)
-        if fields.get("busy") is False:
-            self.ring(LEAD)
+        try:
+            if changed and state is not None:
+                held = self.parts.assignments.of(name)
+                task = held.claim.task_id if held else None
+                self.parts.emit("agent_state", name, state=state.value, task=task)
+        finally:
+            if busy is False:
+                member.busy = False
+                self.ring(LEAD)
 
     def get(self, name: str) -> Member:
         """The live record. Raises `InputError`, which lists the names."""
@@ -132,15 +139,16 @@ class Team:
             member.bell.ring()
 
     def on_event(self, record: dict[str, Any]) -> None:
-        """An event sink: mail wakes its recipient, a change of the board or of the lead wakes
-        everybody, and a decision that was delivered ends the wait for it."""
-        kind = record["kind"]
-        lead_moved = kind == "agent_state" and record["agent"] == LEAD
+        """An event sink: mail wakes its recipient, a change of the board, of the lead or of who is
+        there for a task wakes everybody, and a decision that was delivered ends the wait for it."""
+        kind, moved = record["kind"], False
+        if kind == "agent_state":
+            moved = record["agent"] == LEAD or State(record["state"]).absent
         if kind == "message_sent":
             self.ring(record["to"])
         elif kind == "message_delivered" and record["type"] == "plan_decision":
             self._decided(record["agent"])
-        elif lead_moved or (kind.startswith("task_") and kind != "task_claimed"):
+        elif moved or (kind.startswith("task_") and kind != "task_claimed"):
             self.ring_all()
 
     def _decided(self, name: str) -> None:
@@ -165,13 +173,14 @@ class Team:
         """Which tasks this teammate may claim by itself: those of this session, those that a
         person added while this run lasts, and none that is meant for another one who is there.
 
-        One without a worktree waits until the lead's turn has ended: it may still get one.
+        One without a worktree waits until the lead's turn has ended: it may still get one. Nothing
+        is begun once the lead has ended, and the run with it.
         """
 
         def may(task: Task) -> bool:
-            ours = task.session == self.parts.session
-            in_turn = self.get(LEAD).state in (State.WORKING, State.WAITING)
-            if ours and task.worktree is None and in_turn:
+            ours, lead = task.session == self.parts.session, self.get(LEAD).state
+            in_turn = lead in (State.STARTING, State.WORKING, State.WAITING)
+            if lead.ended or (ours and task.worktree is None and in_turn):
                 return False
             added = task.session is None and task.created_at >= self.parts.started_at
             return (ours or added) and not self._is_meant_for_another(task, name)
@@ -182,7 +191,7 @@ class Team:
         other = task.metadata.get(MEANT_FOR, name)
         with self._lock:
             member = self._members.get(other)
-        if member is None or member.state.ended or member.state is State.STALLED:
+        if member is None or member.state.absent:
             return False
         return bool(other != name)
 
@@ -196,7 +205,8 @@ class Team:
         return member, self._make_agent(self, member, "")
 
     def spawn(self, spawn: Spawn, by: Crossing, run: Callable[[Member, Agent], None]) -> str:
-        """Start a teammate. Idempotent by name: a second spawn changes nothing and says so.
+        """Start a teammate. Idempotent by name: a second spawn changes nothing and says so. One
+        that has said that it ends is waited for, and started anew.
 
         Raises `NameInvalid`, `InputError`, or `ClaimRefused` when its task cannot be claimed; then
         no teammate was made.
@@ -205,8 +215,10 @@ class Team:
             raise InputError("the run is ending; nobody was started")
         with self._spawning:
             known = self._known(spawn.name)
-            if known is not None and not known.state.ended:
+            if known is not None and not known.closed:
                 return f"{spawn.name} is already a teammate ({known.state.value}); nothing changed."
+            if known is not None:
+                by.wait(known.gone.wait)
             member = by.wait(self._new_member_on_loop, spawn)
             if spawn.task_id is not None:
                 self.parts.assignments.claim(spawn.name, spawn.task_id)
@@ -339,7 +351,7 @@ class Team:
             raise TurnBreak(reason)
 
     def ask_to_stop(self, name: str, reason: str) -> None:
-        """The member stops before its next model call; `force_later` sees to it that it does."""
+        """The member stops before its next model call; `_force_later` sees to it that it does."""
         with self._lock:
             member = self._members[name]
             member.stop_reason = member.stop_reason or reason
@@ -357,16 +369,16 @@ class Team:
         if error is not None:
             self.limit_reached.ring()
 
-    async def force_later(self, name: str, seconds: float) -> None:
-        """End a member's waits when it has not stopped after `seconds`."""
-        with anyio.move_on_after(seconds):
-            await self.get(name).gone.wait()
-        self.force(name)
+    async def _force_later(self, member: Member) -> None:
+        """End a member's waits when it has not stopped in time. Not by its name, which may be
+        another's by then."""
+        with anyio.move_on_after(self.parts.stop_seconds):
+            await member.gone.wait()
+        self.force(member)
 
-    def force(self, name: str) -> None:
+    def force(self, member: Member) -> None:
         """End a member's waits now. Call on the loop thread."""
-        member = self.get(name)
-        if not member.state.ended:
+        if not member.gone.is_set():
             member.crossing.stop()
 
     async def shut_down(self) -> None:
@@ -377,7 +389,7 @@ class Team:
             self.ask_to_stop(member.name, "the run is over")
         async with anyio.create_task_group() as group:
             for member in teammates:
-                group.start_soon(self.force_later, member.name, self.parts.stop_seconds)
+                group.start_soon(self._force_later, member)
         for member in teammates:  # also one that was ended by force gives its task back first
             await member.gone.wait()
 
@@ -386,15 +398,16 @@ class Team:
         member = self.get(name)
         if member.state.ended:
             return f"{name} has already {member.state.value}."
-        self.parts.bus.send(LEAD, name, "Please stop.", "shutdown_request")
         self.record(name, dismissed=True)
         self.ask_to_stop(name, "the lead asked it to stop")
-        by.wait(self._force_in_group, name)
+        by.wait(self._force_in_group, member)
+        # Last, so that it does not wake an idle one for another turn.
+        self.parts.bus.send(LEAD, name, "Please stop.", "shutdown_request")
         return f"{name} was asked to stop and ends within {self.parts.stop_seconds:g} seconds."
 
-    async def _force_in_group(self, name: str) -> None:
+    async def _force_in_group(self, member: Member) -> None:
         assert self._group is not None
-        self._group.start_soon(self.force_later, name, self.parts.stop_seconds)
+        self._group.start_soon(self._force_later, member)
 
 
 def assignment_id(task_id: str, epoch: int) -> str:

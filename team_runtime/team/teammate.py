@@ -73,8 +73,8 @@ class Teammate:
             team.change(self._name, State.WAITING)
             return
         report(team, self.agent, text)
-        team.parts.bus.send(self._name, LEAD, f"{self._name} is idle.", "idle")
         team.change(self._name, State.IDLE)
+        team.parts.bus.send(self._name, LEAD, f"{self._name} is idle.", "idle")
 
     def _next(self) -> bool:
         """Wait for something to do. `False` when asked to stop."""
@@ -163,7 +163,8 @@ class Teammate:
         fails."""
         team = self.team
         note = str(failure or note)
-        ended = {"busy": False, "closed": True, "error": failure or self.member.error}
+        state = State.FAILED if failure else State.STOPPED
+        error_left = failure or self.member.error
         try:
             self._hand_back(note, failure)
         except TeamError as error:
@@ -173,14 +174,14 @@ class Teammate:
             try:
                 self.agent.hooks.ended(note)
             finally:
-                team.change(self._name, State.FAILED if failure else State.STOPPED, **ended)
+                team.change(self._name, state, busy=False, closed=True, error=error_left)
 
     def _hand_back(self, note: str, failure: TeamError | None) -> None:
         team, bus = self.team, self.team.parts.bus
         team.parts.assignments.let_go(self._name)
         released = team.give_back(self._name, note)
         kept = f" {released} was given back with its work saved." if released else ""
-        team.change(self._name, closed=True)
+        team.change(self._name, State.STOPPING, closed=True)
         unread = Counter(m.sender for m in bus.unread(self._name) if m.type == "message")
         for sender, count in unread.items():
             if sender in team.names():

@@ -268,7 +268,7 @@ def test_the_list_of_teammates_tells_working_waiting_and_idle_apart(root: Path) 
         yield "It waits."
 
     def carl(seen: Seen) -> Iterator[Any]:
-        yield until("tool_started", "lead", tool="list_teammates")
+        yield until("tool_ended", "lead", tool="list_teammates")
         yield "Done."
 
     ran = run_team(root, {"lead": lead, "anna": lambda s: iter(()), "ben": ben, "carl": carl})
