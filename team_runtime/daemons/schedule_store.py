@@ -233,12 +233,13 @@ class ScheduleStore:
         also: Callable[[Firings], Firings] = lambda history: history,
         **changes: Json,
     ) -> Entry | None:
-        """Change one firing; `None` when it is not there any more, else the schedule as it was."""
+        """Change one firing that is not over; `None` when there is none, else the schedule as it
+        was. What is over stays as it is: others may have found that out meanwhile."""
         with self._changing(id) as change:
             if change is None:
                 return None
             entry, write = change
-            if not any(f.slot == slot and f.state != SKIPPED for f in entry.history.firings):
+            if not any(f.slot == slot for f in entry.history.open):
                 return None
             write(also(entry.history.changed(slot, **changes)))
         return entry

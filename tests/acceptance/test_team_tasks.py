@@ -101,7 +101,7 @@ def test_a_teammate_that_asked_something_waits_for_the_answer_first(root: Path) 
     def lead(seen: Seen) -> Iterator[Any]:
         yield bound_task()
         yield [spawn("anna", task_id="task_1")]
-        yield "Waiting."
+        yield until("agent_state", "anna", state="idle")
         yield [call("send_message", to="anna", content="Call it a.txt.")]
         yield from waiting(seen)
 

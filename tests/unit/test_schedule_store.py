@@ -220,6 +220,18 @@ def test_what_happened_to_a_firing_is_kept(schedules: ScheduleStore, clock: Hand
     )
 
 
+def test_what_is_over_stays_over_whoever_finds_it_out_last(schedules: ScheduleStore) -> None:
+    """One thread takes up what an earlier process left, while the agent ends its turn."""
+    id = schedules.add(draft()).id
+    (firing,) = schedules.decide(id, at("12:10"))
+    schedules.acknowledged(id, firing.slot)
+    schedules.delivered(id, firing.slot)
+    schedules.failed(id, firing.slot, "nobody there", backs_off=True)
+    history = schedules.get(id).history
+    assert [(f.state, f.note) for f in history.firings] == [("acknowledged", None)]
+    assert history.failures == 0
+
+
 def test_failures_add_up_until_one_firing_goes_well(schedules: ScheduleStore) -> None:
     id = schedules.add(draft("@hourly")).id
     counts = []
