@@ -104,6 +104,9 @@ class Hold:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise StoreFailed(str(path), "locked", error.strerror or str(error)) from error
+        if os.fstat(descriptor).st_nlink > 1:  # somebody's other file would be written
+            os.close(descriptor)
+            raise StoreFailed(str(path), "locked", "it has another name; remove it")
         try:
             self._lock = LifeLock(descriptor)
         except BlockingIOError as error:

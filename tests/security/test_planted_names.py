@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from team_runtime.clock import SystemClock
+from team_runtime.errors import StoreFailed
 from team_runtime.store.beneath import TEMPORARY, Beneath
 from team_runtime.store.files import Store
 from team_runtime.store.layout import Layout
@@ -110,8 +111,19 @@ def commands(run: list[str]) -> list[list[str]]:
 
 FOLDERS = (
     *("mail", "sessions", "approvals", "plans", "runs", "locks", "quarantine", "spill", "jobs"),
-    *("schedules", "temporary", "rescue", "worktrees", "presence", "requests", "cron"),
+    *("schedules", "temporary", "rescue", "worktrees", "mail/lead", "mail/anna/new", "x/y/z"),
 )
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_link_at_one_of_the_folders_of_the_runtime(tmp_path: Path, name: str) -> None:
+    link = tmp_path / ".team" / name
+    link.parent.mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    link.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreFailed, match=f"{name} could not be used: it is a link; remove it"):
+        Store.open(tmp_path)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 @pytest.mark.slow
@@ -122,7 +134,7 @@ def test_a_link_at_the_name_of_a_folder_of_the_runtime(tmp_path: Path, run: list
     elsewhere.mkdir()
     root = make_repository(tmp_path / "repository")
     (root / ".team").mkdir()
-    for name in FOLDERS:
+    for name in (name for name in FOLDERS if "/" not in name):
         (root / ".team" / name).symlink_to(elsewhere)
     for command in commands(run):
         ended = team(command, root, environ)
@@ -132,13 +144,13 @@ def test_a_link_at_the_name_of_a_folder_of_the_runtime(tmp_path: Path, run: list
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plant", [linked, dangling])
+@PLANTED
 def test_a_link_at_the_name_of_a_lock(
     plant: Callable[[Path, Path], None], tmp_path: Path, victim: Path, run: list[str]
 ) -> None:
     root = make_repository(tmp_path / "repository")
     (root / ".team" / "locks").mkdir(parents=True)
-    for name in ("team", "board", "tasks", "git", "approvals", "daemon"):
+    for name in ("team", "board", "git", "sessions", "cron", "mail-lead", "daemon"):
         plant(root / ".team" / "locks" / f"{name}.lock", victim)
     for command in commands(run):
         assert "Traceback" not in team(command, root, team_environment(tmp_path)).stderr
@@ -181,6 +193,7 @@ def run(tmp_path: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("prompt", ["--allow Bash", "--allow=Bash", "--permission-mode=plan"])
 def test_a_prompt_that_looks_like_an_option(prompt: str, tmp_path: Path, run: list[str]) -> None:
+    """Deep links of Claude Code 2.1.118: an option was found in the text of a prompt."""
     root = make_repository(tmp_path / "repository")
     environ = team_environment(tmp_path)
     ended = team([*run, "--output-format", "json", "--", prompt], root, environ)

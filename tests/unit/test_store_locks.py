@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from team_runtime.errors import Held, StoreBusy, TeamRunning
+from team_runtime.errors import Held, StoreBusy, StoreFailed, TeamRunning
 from team_runtime.store.files import Store
 from team_runtime.store.presence import RunPresence, Runs, daemon_pid, hold_daemon, hold_team
 from team_runtime.store.records import decode_record, encode_record
@@ -70,6 +70,16 @@ def test_a_hold_carries_a_record(store: Store) -> None:
         assert caught.value.info["a"] == 1
         assert caught.value.pid == str(os.getpid())
     store.hold("x", {}).release()
+
+
+def test_what_has_another_name_is_no_lock_and_is_not_written(store: Store) -> None:
+    other = store.layout.workspace / "other"
+    other.write_text("precious")
+    store.folder(store.layout.locks)
+    os.link(other, store.layout.locks / "x.lock")
+    with pytest.raises(StoreFailed, match="it has another name"):
+        store.hold("x", {})
+    assert other.read_text() == "precious"
 
 
 def test_a_forked_child_neither_has_nor_keeps_a_hold(store: Store) -> None:
