@@ -23,6 +23,9 @@ WORKSPACE_KEYS: Final = frozenset(
     {"model", "deny", "plan_review", "max_turns", "timeout", "name", "sandbox"}
 )
 """What a workspace's file may set; all of it narrows or is harmless."""
+_NARROWEST: Final = {"sandbox": "required", "plan_review": "person"}
+"""The one value of some of them that narrows, whatever the user has set."""
+_LIMITS: Final = ("max_turns", "timeout")
 _LISTS: Final = ("allow", "deny", "notify", "sandbox_domains")
 KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 ENDPOINT: Final = "ANTHROPIC_BASE_URL"
@@ -150,11 +153,11 @@ def _layers(
     """The places that were given something, the weakest first."""
     user, local = user_folder(environ) / SETTINGS_FILE, workspace / SETTINGS_FILE
     given = {k: v for k, v in command_line.items() if v is not None and v != ()}
-    narrowed = _read(local)
+    own, narrowed = _read(user), _read(local)
     _refuse_widening(narrowed, local)
     return [
-        Layer(str(user), _read(user)),
-        Layer(str(local), narrowed),
+        Layer(str(user), own),
+        Layer(str(local), {k: v for k, v in narrowed.items() if not _is_wider(k, v, own)}),
         *_from_environment(environ),
         Layer("command line", given),
     ]
@@ -194,10 +197,17 @@ def _refuse_widening(local: Mapping[str, Any], place: Path) -> None:
                 f"{place}: {key!r} cannot be set by a workspace; use the command line or your own "
                 f"configuration. A workspace may set {', '.join(sorted(WORKSPACE_KEYS))}"
             )
-    if local.get("sandbox", "required") != "required":
-        raise InputError(f'{place}: a workspace can only set sandbox = "required"')
-    if str(local.get("model", "")).startswith("scripted:"):
+    for key, only in _NARROWEST.items():
+        if local.get(key, only) != only:
+            raise InputError(f'{place}: a workspace can only set {key} = "{only}"')
+    if str(local.get("model", "")).strip().startswith("scripted:"):
         raise InputError(f"{place}: a workspace cannot choose a scripted model; use --model")
+
+
+def _is_wider(key: str, value: Any, own: Mapping[str, Any]) -> bool:
+    """Whether it is a limit above the one that the user has set."""
+    limit = own.get(key) if key in _LIMITS else None
+    return isinstance(limit, int | float) and isinstance(value, int | float) and value > limit
 
 
 def _from_environment(environ: Mapping[str, str]) -> list[Layer]:

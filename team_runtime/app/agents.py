@@ -16,6 +16,7 @@ from team_runtime.app.workspace import Workspace
 from team_runtime.clock import SystemClock, SystemEntropy
 from team_runtime.daemons.commands import AgentCommands
 from team_runtime.daemons.jobs import Jobs
+from team_runtime.errors import InputError
 from team_runtime.guard.base import Effect, Verdict
 from team_runtime.guard.hook_events import TEAMMATE
 from team_runtime.guard.hook_hosts import LoopHost
@@ -29,7 +30,7 @@ from team_runtime.loop.prompt import Identity, system_blocks
 from team_runtime.loop.turn import Caller
 from team_runtime.models.anthropic import AnthropicModel
 from team_runtime.models.base import Model
-from team_runtime.models.names import SCRIPTED, parse_model
+from team_runtime.models.names import SCRIPTED, ModelName, parse_model
 from team_runtime.models.retry import Patience
 from team_runtime.models.scripted import ScriptedModel
 from team_runtime.process.base import Command
@@ -52,13 +53,26 @@ class Models:
         self._pace = pace
         self._made: dict[str, Model] = dict(brought)
 
-    def get(self, name: str) -> tuple[Model, str]:
-        """The provider's adapter and its own name of the model. Raises `InputError`."""
+    def choose(self, name: str) -> tuple[Model, str]:
+        """As `get`, for a model that a person chose; it may be a scripted one, which can be a
+        program. Raises `InputError`."""
         parsed = parse_model(name)
-        key = name if parsed.provider == SCRIPTED else parsed.provider
+        key = _key(name, parsed)
         if key not in self._made:
             self._made[key] = self._make(parsed.provider, parsed.model)
         return self._made[key], parsed.model
+
+    def get(self, name: str) -> tuple[Model, str]:
+        """The provider's adapter and its own name of the model. Raises `InputError`, also for a
+        scripted one that no person chose."""
+        if not self.may_play(name):
+            raise InputError(f"{name}: only a person chooses a scripted model; use --model")
+        return self.choose(name)
+
+    def may_play(self, name: str) -> bool:
+        """Whether an agent may have this model. Raises `InputError` for what is none."""
+        parsed = parse_model(name)
+        return parsed.provider != SCRIPTED or _key(name, parsed) in self._made
 
     def _make(self, provider: str, model: str) -> Model:
         if provider == SCRIPTED:
@@ -68,6 +82,10 @@ class Models:
     async def close(self) -> None:
         for model in self._made.values():
             await model.close()
+
+
+def _key(name: str, parsed: ModelName) -> str:
+    return name.strip() if parsed.provider == SCRIPTED else parsed.provider
 
 
 class AgentFactory:

@@ -52,7 +52,7 @@ def run_team_in(request: RunRequest) -> RunResult:
     confining = plain.confined_by(request.settings)
     permissions = make_permissions(request.settings, loaded, confining)
     models = Models(request.settings.retry_base, request.pace, request.models)
-    models.get(request.settings.model)
+    models.choose(request.settings.model)
     sinks = make_sinks(request.settings.notify, BlockingRunner(), request.environ, request.ring)
     with hold_team(plain.store, request.resume) as hold:
         session = _session(plain, request)
@@ -201,7 +201,7 @@ class _Host:
 
     def _start(self, workspace: Workspace, claims: list[Claim]) -> Start:
         """What the run begins with; a resumed session with the teammates that were not sent
-        away."""
+        away. Of those that had a scripted model which this run has not, the run's own plays."""
         session = workspace.sessions.load(self.parts.session)
         roster = [
             Spawn(
@@ -209,7 +209,7 @@ class _Host:
                 role=agent["role"],
                 prompt="",
                 require_plan=agent["requirePlan"],
-                model=agent["model"],
+                model=agent["model"] if self.parts.models.may_play(agent["model"]) else None,
                 permissions=agent.get("permissions", {}),
             )
             for agent in session.get("agents", [])

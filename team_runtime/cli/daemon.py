@@ -33,7 +33,12 @@ def command(shared: Shared, session: str | None, **given: Any) -> None:
     """
     only_a_person("start a daemon")
     from team_runtime.app.headless import Headless, Serving
-    from team_runtime.app.preflight import check_models, check_settings
+    from team_runtime.app.preflight import (
+        check_models,
+        check_settings,
+        goes_on_with,
+        plays_program,
+    )
     from team_runtime.app.workspace import Workspace
     from team_runtime.config import Settings, load
 
@@ -44,15 +49,16 @@ def command(shared: Shared, session: str | None, **given: Any) -> None:
         workspace.sessions.load(session)
 
     def settings(record: Mapping[str, Any]) -> Settings:
-        kept = {"model": record.get("model"), "name": record.get("team")}
-        return load(shared.root, os.environ, kept | {k: v for k, v in given.items() if v})
+        said = {key: value for key, value in given.items() if value}
+        return load(shared.root, os.environ, goes_on_with(record, said))
 
     root = workspace.repository.root
     check_settings(workspace, settings({}))
 
     def begun() -> None:
         records = [{}] if given["model"] else [{}, *workspace.sessions.list()]
-        check_models((settings(record).model for record in records), os.environ)
+        known = [record for record in records if not plays_program(record)]
+        check_models((settings(record).model for record in known), os.environ)
         shared.say(f"team: waiting for schedules in {root} (pid {os.getpid()})")
 
     def tell(record: Mapping[str, Any]) -> None:

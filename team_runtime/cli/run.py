@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -76,13 +77,12 @@ def _request(
     shared: Shared, text: str, session: Mapping[str, Any] | None, given: dict[str, Any]
 ) -> RunRequest:
     """The run that was asked for. Raises `InputError` for bad settings."""
+    from team_runtime.app.preflight import goes_on_with
     from team_runtime.app.request import RunRequest
     from team_runtime.config import load
     from team_runtime.store.layout import check_agent_name
 
-    if session is not None:
-        kept = {"model": session["model"], "name": session["team"]}
-        given = kept | {key: value for key, value in given.items() if value is not None}
+    given = given if session is None else goes_on_with(session, given)
     settings = load(shared.root, os.environ, given)
     check_agent_name(settings.name, "team")
     resume = session["id"] if session is not None else None
@@ -167,7 +167,16 @@ def _report(shared: Shared, result: RunResult) -> None:
     for line in _schedules_left(shared, result.session):
         shared.say(f"team: {line}")
     if result.exit_code != 0:
-        shared.say(f"team: to go on: team run --resume {result.session}")
+        shared.say(f"team: to go on: {_to_go_on(shared, result.session)}")
+
+
+def _to_go_on(shared: Shared, session: str) -> str:
+    """The command that resumes the session. A model that is a program has to be named again."""
+    from team_runtime.app.preflight import plays_program
+
+    record = shared.workspace.sessions.load(session)
+    more = f" --model {quote(record['model'])}" if plays_program(record) else ""
+    return f"team run --resume {session}{more}"
 
 
 def _schedules_left(shared: Shared, session: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from team_runtime.errors import InputError
@@ -18,6 +19,11 @@ class ModelName:
 
     provider: str
     model: str
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is a playbook in Python, which runs when it is loaded."""
+        return self.provider == SCRIPTED and Path(self.model).suffix == ".py"
 
 
 def parse_model(name: str) -> ModelName:

@@ -213,7 +213,7 @@ def test_a_spawn_with_a_model_that_is_not_there_gives_its_task_back(root: Path) 
     def lead(seen: Seen) -> Iterator[Any]:
         yield bound_task()
         yield [spawn("anna", task_id="task_1", model="scripted:/nowhere.yaml")]
-        assert "nowhere" in seen.text
+        assert "only a person chooses a scripted model" in seen.text
         yield [call("list_teammates"), spawn("anna", task_id="task_1")]
         assert "No teammates yet." in seen.text
         yield from waiting(seen)

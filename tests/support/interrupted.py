@@ -99,6 +99,7 @@ class Interrupted:
         self._process: subprocess.Popen[str]
 
     def start(self, *options: str, model: str = MODEL, prefix: str = "") -> None:
+        self._model = model
         arguments = [sys.executable, "-m", "team_runtime", "run", "Write a.", "--model", model]
         arguments += ["--allow", "Bash(python3 wait.py *)", "--allow", "land_worktree", *options]
         redirect = f'0<>"{self.terminal.path}" >&0 2>&0' if self.terminal else "</dev/null"
@@ -162,7 +163,8 @@ class Interrupted:
     def resume(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Go on where it was, without the wait."""
         self.let_the_program_go_on()
-        return team(["run", "--resume", self.session, *options], self.root, self.environ)
+        again = ["run", "--resume", self.session, "--model", self._model]
+        return team([*again, *options], self.root, self.environ)
 
     def task(self) -> dict[str, Any]:
         record: dict[str, Any] = json.loads((self.root / ".tasks" / "task_1.json").read_text())

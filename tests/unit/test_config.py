@@ -53,6 +53,27 @@ def test_the_nearer_place_wins_and_lists_add_up(tmp_path: Path, environ: dict[st
 
 
 @pytest.mark.parametrize(
+    ("user", "workspace", "limits"),
+    [
+        ("", "timeout = 5\nmax_turns = 7", (7, 5)),
+        ("timeout = 9\nmax_turns = 9", "timeout = 5\nmax_turns = 7", (7, 5)),
+        ("timeout = 3.5\nmax_turns = 4", "timeout = 5\nmax_turns = 7", (4, 3.5)),
+    ],
+)
+def test_of_two_limits_a_workspace_can_only_set_the_lower(
+    tmp_path: Path,
+    environ: dict[str, str],
+    user: str,
+    workspace: str,
+    limits: tuple[int, float],
+) -> None:
+    root = write(tmp_path, user, workspace)
+    found = load(root, environ, {})
+    assert (found.max_turns, found.timeout) == limits
+    assert load(root, environ, {"max_turns": 99}).max_turns == 99
+
+
+@pytest.mark.parametrize(
     ("user", "workspace", "named"),
     [
         ("model = \n", "", r"user/team.toml is not valid TOML: .*line 1"),
@@ -62,6 +83,12 @@ def test_the_nearer_place_wins_and_lists_add_up(tmp_path: Path, environ: dict[st
         ("", "allow = ['bash']", r"ws/team.toml: 'allow' cannot be set by a workspace"),
         ("", "permission_mode = 'plan'", r"ws/team.toml: 'permission_mode' cannot be set"),
         ("", "model = 'scripted:x.py'", r"ws/team.toml: a workspace cannot choose a scripted"),
+        ("", "model = ' \tscripted:x.py'", r"ws/team.toml: a workspace cannot choose a scripted"),
+        (
+            "",
+            "plan_review = 'lead'",
+            r'ws/team.toml: a workspace can only set plan_review = "person"',
+        ),
         ("max_turns = 0", "", r"user/team.toml: max_turns: Input should be greater than 0"),
         ("plan_review = 'me'", "", r"user/team.toml: plan_review: Input should be 'lead' or"),
         ("allow = 'bash'", "", r"user/team.toml: allow: a list of texts is expected"),
