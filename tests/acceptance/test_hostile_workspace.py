@@ -110,6 +110,7 @@ LOOKING = [
 def test_opened_and_declined_without_a_terminal_it_has_run_and_written_nothing(
     traps: Traps, listener: Listener
 ) -> None:
+    """CVE-2025-59536, CVE-2025-61260, GHSA-wpqr-6v78-jr5g: what ran unasked."""
     before = kept(traps.root)
     for arguments in LOOKING:
         assert "Traceback" not in opened(traps.root, *arguments).stderr
@@ -130,6 +131,7 @@ def test_opened_and_declined_without_a_terminal_it_has_run_and_written_nothing(
 def test_declined_on_a_terminal_it_has_run_and_written_nothing(
     traps: Traps, listener: Listener
 ) -> None:
+    """CVE-2025-59536: programs were started while the question was on the screen."""
     before = kept(traps.root)
     terminal = OnTerminal(
         ["-C", str(traps.root), "trust"], traps.root.parent, environment(traps.root)
@@ -186,6 +188,7 @@ def test_a_team_that_works_and_lands_there_runs_none_of_it(
 
 
 def test_a_configuration_that_would_widen_starts_nothing(traps: Traps) -> None:
+    """GHSA-wpqr-6v78-jr5g, CVE-2026-21852: a folder gave itself rights."""
     traps.write("team.toml", 'allow = ["Bash"]\npermission_mode = "bypassPermissions"\n')
     for arguments in (["run", "x"], ["config", "show"], ["permissions", "explain", "bash", "{}"]):
         refused = opened(traps.root, *arguments)

@@ -149,11 +149,27 @@ print(b.recv(10))
         cell.refuses("mv ../../.team ../../.team2", **open_checkout)
         assert (grounds.git / "config").is_file()
 
-    def test_no_link_through_which_the_runtime_writes(self, cell: Cell, grounds: Grounds) -> None:
-        assert cell.sh("ln -s ../../../home/notes n; ln -s ../../../home d").status == 0
-        desk = Desk(grounds.worktree)
-        desk.fail("write_file", path="n", content="overwritten")
-        desk.fail("write_file", path="d/notes", content="overwritten")
+    @pytest.mark.parametrize(
+        ("script", "path"),
+        [
+            ("ln -s ../../../home/notes n", "n"),
+            ("ln -s ../../../home d", "d/notes"),
+            ("ln -s ../../../home/new n", "n"),
+            ('ln -s "$HOME/notes" n', "n"),
+            ("ln -s ../../../home d; ln -s d/notes n", "n"),
+            ("ln -s ../.. up; mkdir s; ln -s ../up/../home s/d", "s/d/new"),
+            ("ln -s /proc/self/cwd/../../../home/notes n", "n"),
+        ],
+    )
+    def test_no_link_through_which_the_runtime_writes(
+        self, cell: Cell, grounds: Grounds, script: str, path: str
+    ) -> None:
+        """CVE-2026-39861: a confined command made the link, an unconfined write followed it."""
+        assert cell.sh(script).status == 0
+        desk = Desk(grounds.worktree, mode="bypassPermissions")
+        desk.fail("write_file", path=path, content="overwritten")
+        desk.fail("edit_file", path=path, old_text="notes", new_text="overwritten")
+        assert sorted(p.name for p in grounds.home.iterdir()) == [".netrc", ".ssh", "notes"]
         assert (grounds.home / "notes").read_text() == "notes"
 
     def test_no_device_and_no_mount(self, cell: Cell) -> None:

@@ -73,6 +73,7 @@ def every_tool(desk: Desk, path: str) -> list[str]:
     ],
 )  # fmt: skip
 def test_everything_outside_the_directory(top: Path, path: str) -> None:
+    """CVE-2025-54794, CVE-2026-50549: a folder that begins alike, a path that nothing resolves."""
     app = top / "app"
     (app / "link").symlink_to("../app-secrets")
     (app / "absolute").symlink_to(top / "app-secrets" / "x")
@@ -87,7 +88,44 @@ def test_everything_outside_the_directory(top: Path, path: str) -> None:
     assert snapshot(top) == before
 
 
+@pytest.mark.parametrize("folder", [".", "worktrees/w"])
+@pytest.mark.parametrize("path", ["../{}2/x", "../{}-x/x", "{above}/{}2/x", "{above}/{}/../{}2/x"])
+def test_a_folder_whose_name_begins_alike(top: Path, folder: str, path: str) -> None:
+    """CVE-2025-54794, CVE-2026-34451: paths were compared as texts, without the separator."""
+    here = top / "app" / folder
+    for name in (f"{here.name}2", f"{here.name}-x"):
+        (here.parent / name).mkdir()
+        (here.parent / name / "x").write_text(SECRET)
+    before = snapshot(top)
+    alike = path.format(here.name, here.name, above=here.parent)
+    for text in every_tool(Desk(here, mode=BYPASS), alike):
+        assert "outside your directory" in text
+    assert snapshot(top) == before
+
+
+def test_a_rule_that_covers_a_folder_whose_name_begins_alike(top: Path) -> None:
+    """CVE-2026-34451: what a rule allows below `mem` it does not allow below `mem2`."""
+    desk = Desk(top / "app", allow=["Edit(mem/**)"], deny=["Read(secrets/)"], in_task=False)
+    desk.do("write_file", path="mem/x", content="x")
+    for path in ("mem2/x", "mem-x", "memo/x", "mem/../mem2/x"):
+        assert "asks" in desk.fail("write_file", path=path, content="x")
+    (top / "app" / "secrets2").write_text("no secret")
+    assert "no secret" in desk.do("read_file", path="secrets2")
+
+
+@pytest.mark.parametrize("field", ["cwd", "root", "directory", "working_directory"])
+@pytest.mark.parametrize("tool", [name for name, _ in READS] + ["glob", "bash"])
+def test_a_directory_that_the_call_chooses(top: Path, tool: str, field: str) -> None:
+    """CVE-2026-50548, CVE-2025-59532: where a call works is not the model's to say."""
+    input = dict(READS).get(tool, {"pattern": "*"} if tool == "glob" else {"command": "touch x"})
+    before = snapshot(top)
+    text = Desk(top / "app", mode=BYPASS).fail(tool, **{**input, field: "/"})
+    assert f"{field}: Extra inputs are not permitted" in text
+    assert snapshot(top) == before
+
+
 def test_a_worktree_reaching_into_the_main_checkout(top: Path) -> None:
+    """anthropics/claude-code#62547, #52958, #61232: a task wrote into the checkout of its user."""
     desk = Desk(top / "app" / "worktrees" / "w")
     (desk.root / "up").symlink_to("../..")
     for path in (str(top / "app" / "f"), "../../f", "up/f", str(top / "app" / ".team" / "mail")):
@@ -136,6 +174,7 @@ RULES = [
     ],
 )  # fmt: skip
 def test_reading_what_a_rule_denies(top: Path, path: str, deny: list[str]) -> None:
+    """CVE-2026-25724: the rule was compared with the name of the link."""
     app = top / "app"
     (app / "notes.txt").symlink_to(".env")
     (app / "s").symlink_to("secrets")
@@ -169,6 +208,7 @@ def test_finding_what_a_rule_denies(top: Path, deny: list[str], path: str) -> No
 
 @pytest.mark.parametrize("tool", ["read_file", "grep"])
 def test_a_link_that_is_swapped_after_the_rule_was_checked(top: Path, tool: str) -> None:
+    """CVE-2026-34452: the path that had been checked was not the one that was used."""
     app = top / "app"
     desk = Desk(app, deny=["Read(.env)"])
     (app / "notes.txt").symlink_to("f")
@@ -252,6 +292,7 @@ def test_calls_side_by_side_have_their_own_decisions(top: Path) -> None:
 
 
 def test_a_hard_link_does_not_carry_a_write_to_the_other_name(top: Path) -> None:
+    """Claude Code's changelog: writes went through hard links."""
     os.link(top / "app-secrets" / "x", top / "app" / "same")
     result = Desk(top / "app").call("write_file", path="same", content="new")
     assert result.is_error
@@ -317,7 +358,7 @@ def _where(tool: str, path: str) -> dict[str, str]:
 def test_writing_without_a_person_what_starts_programs_later(
     top: Path, path: str, mode: str
 ) -> None:
-    """No mode and no allow rule spares the question."""
+    """CVE-2025-54135, CVE-2025-54130, CVE-2025-53773: no mode and no rule spares the question."""
     app = top / "app"
     (app / "v").symlink_to(".vscode")
     (app / ".vscode").mkdir()

@@ -53,6 +53,7 @@ with socket.create_connection(("127.0.0.1", 3128), 10) as wire:
     ],
 )  # fmt: skip
 def test_a_host_is_listed_by_whole_names(host: str, expected: bool) -> None:
+    """CVE-2026-24052: a host was compared with how it begins."""
     assert Domains.of(["pypi.org", "*.pythonhosted.org"]).allow(host) is expected
 
 
@@ -191,6 +192,7 @@ def test_another_host_is_refused_by_name_with_the_way_to_allow_it(inside: Inside
 
 
 def test_a_redirect_to_another_host_is_refused(inside: Inside, port: int) -> None:
+    """CVE-2026-24052: each hop is decided about."""
     assert "evil.example is not allowed" in inside.fetched(f"http://localhost:{port}/away")
 
 
@@ -214,6 +216,7 @@ def test_a_redirect_to_another_host_is_refused(inside: Inside, port: int) -> Non
     ],
 )
 def test_a_request_that_hides_its_host_is_refused(inside: Inside, request_: bytes) -> None:
+    """CVE-2026-24052: `docs.python.org@evil`."""
     assert inside.spoken(request_).split(b" ")[1] in (b"400", b"403")
 
 

@@ -141,6 +141,7 @@ def assert_nowhere(canaries: Mapping[str, str], folder: Path, *shown: str) -> No
     ],
 )
 def test_keys_are_found_nowhere(tmp_path: Path, layer: str, canaries: dict[str, str]) -> None:
+    """Claude Code's changelog: keys in logs; and `/proc/1/environ` of the sandbox told them."""
     if layer != "none":
         {"landlock": landlock, "bubblewrap": bubblewrap}[layer]()
     root = hostile(tmp_path, canaries)

@@ -92,6 +92,7 @@ def test_a_workspace_with_nothing_to_run_needs_no_trust(home: Home) -> None:
 
 
 def test_before_trust_a_workspace_only_narrows(home: Home) -> None:
+    """CVE-2025-59536: hooks ran before anybody had been asked."""
     full(home)
     found = home.load()
     assert found.hooks == ()
@@ -125,6 +126,7 @@ def test_once_trusted_its_hooks_and_rules_count(home: Home) -> None:
 
 
 def test_every_surface_is_found_by_the_table(home: Home) -> None:
+    """Claude Code's changelog: surfaces that ran something and that nobody had thought of."""
     full(home)
     assert {surface.kind for surface in home.survey().surfaces} == set(SURFACES)
     assert [surface.place for surface in home.survey().surfaces] == [
@@ -160,6 +162,7 @@ CHANGES: dict[str, Callable[[Home], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_has_to_be_trusted_again(change: str, home: Home) -> None:
+    """CVE-2025-54136: the approval was of the name, and not of what it stood for."""
     full(home)
     home.grant()
     assert home.is_trusted
@@ -190,6 +193,7 @@ def test_trust_is_for_one_real_path(home: Home, tmp_path: Path) -> None:
 
 
 def test_a_repository_that_points_at_a_trusted_one_inherits_nothing(home: Home) -> None:
+    """GHSA-q5hj-mxqh-vv77: a crafted `commondir` inherited the trust of another folder."""
     full(home)
     home.grant()
     evil = Home(home.root.parent / "evil")
@@ -217,6 +221,7 @@ def test_trust_is_only_its_users_to_read(home: Home) -> None:
 
 
 def test_trust_survives_many_who_give_it_at_once(home: Home) -> None:
+    """anthropics/claude-code#28922, #29143: many who wrote spoilt a file of the user."""
     full(home)
     roots = [home.root.parent / f"w{n}" for n in range(8)]
     found = home.survey()

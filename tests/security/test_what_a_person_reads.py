@@ -52,9 +52,11 @@ def width(line: str) -> int:
     ids=["empty lines", "lines of blanks", "blanks"],
 )
 def test_emptiness_that_pushes_a_command_out_of_view(command: str) -> None:
+    """google-gemini/gemini-cli#11510: what is left out is said, and both ends are shown."""
     lines = shown(asked("bash", {"command": command}))
     assert len(lines) < 10
     assert lines[0].startswith("  │ rm x")
+    assert any(line.endswith("ls") for line in lines)
 
 
 def test_a_long_call_whose_beginning_is_out_of_view() -> None:

@@ -222,7 +222,7 @@ def test_a_file_that_becomes_a_link_once_it_was_looked_at_is_refused(root: Path)
 
 @pytest.mark.parametrize("times", [400, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_no_swapped_link_leads_out(root: Path, times: int) -> None:
-    """Another thread swaps a folder for a link to the outside, again and again."""
+    """CVE-2026-34452: another thread swaps a folder for a link to the outside, again and again."""
     (root / "bait").mkdir()
     (root / "bait" / "secret").write_text("harmless")
     (root / "trap").symlink_to("../outside")

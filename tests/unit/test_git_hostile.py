@@ -176,6 +176,7 @@ def test_a_link_to_the_outside_is_committed_as_a_link(
 
 
 def test_an_identity_of_the_repository_is_a_name_and_no_command(team: Team, tmp_path: Path) -> None:
+    """CVE-2025-59041: an address from the settings of a repository reached a shell."""
     mark = tmp_path / "ran"
     for key in ("user.name", "user.email"):
         git(team.root, "config", key, f"$(touch {mark}) `touch {mark}`; touch {mark}")

@@ -200,6 +200,7 @@ def test_litter_of_the_dead_goes_and_that_of_the_living_stays(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", [".team", ".tasks"])
 def test_a_state_folder_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    """Claude Code's changelog: its own folder was a link to another one."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / name).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StoreFailed, match="link"):

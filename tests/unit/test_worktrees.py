@@ -104,6 +104,7 @@ class TestCreate:
             team.worktrees.create("auth", "task_1")
 
     def test_a_linked_worktrees_folder_is_refused(self, team: Team, tmp_path: Path) -> None:
+        """Claude Code's changelog: its folder of worktrees was a link to another one."""
         outside = tmp_path / "outside"
         outside.mkdir()
         (team.root / "worktrees").symlink_to(outside)
