@@ -20,16 +20,8 @@ from team_runtime.clock import SystemClock
 from team_runtime.process.base import Command, Completed
 from team_runtime.process.orphans import COMMAND_MARK, ask_to_end, end_command
 from team_runtime.process.output import Sink
-from team_runtime.process.run import (
-    DRAIN,
-    GRACE,
-    Pipes,
-    end_group,
-    opened_pipes,
-    read_all,
-    signal_group,
-    spawn,
-)
+from team_runtime.process.pipes import Pipes, opened_pipes, read_all
+from team_runtime.process.run import DRAIN, GRACE, end_group, signal_group, spawn
 from team_runtime.process.usage import User, in_group
 
 T = TypeVar("T")

@@ -8,28 +8,22 @@ its process group, and then read for a moment what is still on its way.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
 import selectors
 import signal
-import socket
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import IO, Final
+from collections.abc import Callable
+from typing import Final
 
 import anyio
 from anyio.abc import Process
 
 from team_runtime.clock import SystemClock
 from team_runtime.crossing import Crossing, Stopped
-from team_runtime.errors import ProgramMissing
-from team_runtime.process.base import ATTACHED, CHANNEL, PASSAGE, REPORT, Command, Completed
+from team_runtime.process.base import Command, Completed
 from team_runtime.process.gate import Gate
 from team_runtime.process.output import Output
+from team_runtime.process.pipes import Pipes, clear_errors, opened_pipes, read_all
 from team_runtime.process.usage import group_lives
 
 GRACE: Final = 1.0
@@ -38,8 +32,6 @@ DRAIN: Final = 0.2
 """Seconds in which output may still arrive once the program has ended."""
 _TICK: Final = 0.01
 _SLOW_TICK: Final = 0.1
-_PIPE: Final = 2**14
-"""Bytes that a pipe holds everywhere."""
 _monotonic: Final = SystemClock().monotonic
 
 
@@ -48,13 +40,13 @@ class BlockingRunner:
 
     def run(self, command: Command) -> Completed:
         with opened_pipes(command) as pipes:
-            with _clear_errors(command):
+            with clear_errors(command):
                 process = subprocess.Popen(
                     pipes.argv,
                     pass_fds=pipes.attached,
                     cwd=command.cwd,
                     env=dict(command.env),
-                    stdin=pipes.stdin,
+                    stdin=pipes.stdin or subprocess.DEVNULL,
                     stdout=pipes.out.writer,
                     stderr=pipes.err.writer,
                     start_new_session=True,
@@ -91,13 +83,13 @@ class LoopRunner:
 
 async def spawn(command: Command, pipes: Pipes) -> Process:
     """Start a program on the event loop. Raises `ProgramMissing`."""
-    with _clear_errors(command):
+    with clear_errors(command):
         process = await anyio.open_process(
             pipes.argv,
             pass_fds=pipes.attached,
             cwd=command.cwd,
             env=dict(command.env),
-            stdin=pipes.stdin,
+            stdin=pipes.stdin or subprocess.DEVNULL,
             stdout=pipes.out.writer,
             stderr=pipes.err.writer,
             start_new_session=True,
@@ -129,115 +121,6 @@ async def run_on_loop(command: Command) -> Completed:
         return pipes.completed(status, timed_out)
 
 
-@dataclass
-class Pipes:
-    """What a program is started with, and the ends to read of its output."""
-
-    argv: list[str]
-    attached: tuple[int, ...]
-    """The further descriptors that the program gets."""
-    stdin: IO[bytes] | int
-    out: Output
-    err: Output
-    channel: socket.socket | None = None
-    """The program's end of it."""
-    gate: Gate | None = None
-    outputs: list[Output] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.outputs = [self.out] if self.err is self.out else [self.out, self.err]
-
-    @property
-    def sources(self) -> list[Output | Gate]:
-        """Everything that is to be read."""
-        return [*self.outputs, *([self.gate] if self.gate is not None else [])]
-
-    def close_writers(self) -> None:
-        for source in self.sources:
-            source.close_writer()
-        if self.channel is not None:
-            self.channel.close()
-
-    def completed(self, status: int, timed_out: bool) -> Completed:
-        """How it ended. Raises `ProgramMissing` when its limits kept it from starting."""
-        if self.gate is not None and self.gate.fault:
-            raise ProgramMissing(self.argv[0], self.gate.fault, "Nothing was run.")
-        stderr = b"" if self.err is self.out else self.err.kept()
-        dropped = sum(output.dropped for output in self.outputs)
-        return Completed(status, self.out.kept(), stderr, dropped, timed_out)
-
-
-@contextmanager
-def opened_pipes(command: Command) -> Iterator[Pipes]:
-    """The pipes of `command`, closed at the end."""
-    # Input comes from an unnamed file, so that nobody has to feed a pipe while reading others.
-    with contextlib.ExitStack() as stack:
-        stdin: IO[bytes] | int = subprocess.DEVNULL
-        if command.input:
-            stdin = stack.enter_context(tempfile.TemporaryFile())
-            stdin.write(command.input)
-            stdin.seek(0)
-        argv = list(command.argv)
-        attached: tuple[int, ...] = ()
-        if command.attached:
-            number = stack.enter_context(_filled_pipe(command.attached))
-            argv = [str(number) if part == ATTACHED else part for part in argv]
-            attached = (number,)
-        theirs = None
-        if command.served_by is not None:
-            ours, theirs = socket.socketpair()
-            stack.callback(theirs.close)
-            stack.enter_context(command.served_by.serving(ours))
-            argv = [str(theirs.fileno()) if part == CHANNEL else part for part in argv]
-            attached = (*attached, theirs.fileno())
-        gate = None
-        if command.limits:
-            with _clear_errors(command):
-                gate = Gate(command.limits)
-            stack.callback(gate.close)
-            names = dict(zip((REPORT, PASSAGE), map(str, gate.descriptors), strict=True))
-            argv = [names.get(part, part) for part in argv]
-            attached = (*attached, *gate.descriptors)
-        out = Output(command.keep)
-        stack.callback(out.close)
-        err = out
-        if not command.merge:
-            err = Output(command.keep)
-            stack.callback(err.close)
-        yield Pipes(argv, attached, stdin, out, err, theirs, gate)
-
-
-@contextmanager
-def _filled_pipe(data: bytes) -> Iterator[int]:
-    """The end to read of a pipe that holds `data`: it needs no disk, which may be full."""
-    reader, writer = os.pipe()
-    try:
-        with os.fdopen(writer, "wb", buffering=0) as end:
-            if len(data) > _PIPE:
-                fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, len(data))
-            os.set_blocking(writer, False)
-            if end.write(data) != len(data):
-                raise OSError(errno.E2BIG, "more is attached than a pipe holds")
-        yield reader
-    finally:
-        os.close(reader)
-
-
-@contextmanager
-def _clear_errors(command: Command) -> Iterator[None]:
-    program = str(command.argv[0]) if command.argv else ""
-    try:
-        yield
-    except (OSError, ValueError, IndexError) as error:
-        cause = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-        hint = "Nothing was run."
-        if not command.cwd.is_dir():
-            cause = f"its folder {command.cwd} is not there"
-        elif isinstance(error, FileNotFoundError | PermissionError):
-            hint = "Install it or put it on the PATH, and try again."
-        raise ProgramMissing(program, cause, hint) from error
-
-
 def signal_group(pid: int, number: int) -> None:
     """Send a signal to a process group, if anything of it is left."""
     # On macOS a group of which only the dead are left is a PermissionError.
@@ -254,14 +137,6 @@ async def end_group(pid: int) -> None:
             while group_lives(pid):  # which looks at every process of the machine
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _SLOW_TICK)
-            return
-
-
-async def read_all(source: Output | Gate) -> None:
-    """Read until nothing more can come."""
-    while True:
-        await anyio.wait_readable(source.reader)
-        if not source.read():
             return
 
 
