@@ -44,7 +44,9 @@ CASES = {
     "daemonises": Case(f"{DAEMON}; echo ok", left=1),
     "starts a session": Case("setsid sleep 300 & echo ok", left=1),
     "forks twice into a session": Case("(setsid sh -c 'sleep 300 & sleep 300' &); echo ok", left=1),
-    "backgrounds itself (cc#93126)": Case("nohup sleep 60 & echo ok", left=1),
+    "backgrounds itself (claude-code#93126, claude-code#92399)": Case(
+        "nohup sleep 60 & echo ok", left=1
+    ),
     "disowns": Case("sleep 300 & disown; echo ok", left=1),
     "leaves a writer on the pipe (opencode#28654)": Case(
         "(trap '' PIPE TERM; while :; do echo ok; touch on; sleep 0.01; done) & "

@@ -48,7 +48,7 @@ with opened(pathlib.Path(folder), sandbox, JobLimits(output_bytes=10_000_000)) a
         ("head -c 100000000 /dev/zero | tr '\\\\0' '\\\\n'; printf '\\\\377'", 0, "completed"),
         ("yes", 5, "killed"),
     ],
-    ids=["100 MB in one line", "100 MB of lines", "yes for 5 seconds (cc#32964)"],
+    ids=["100 MB in one line", "100 MB of lines", "yes for 5 seconds (claude-code#32964)"],
 )
 def test_output_costs_little(
     tmp_path: Path, how: str, script: str, seconds: float, status: str

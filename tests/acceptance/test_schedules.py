@@ -222,7 +222,7 @@ def test_without_a_limit_a_run_waits_for_one_shots_alone(root: Path) -> None:
 
 
 def test_what_needs_a_person_fails_and_the_next_slot_is_unaffected(root: Path, skew: Skew) -> None:
-    """cc#86412: it hung at a question that nobody saw."""
+    """claude-code#86412, claude-code#53610: it hung at a question that nobody saw."""
 
     def lead(seen: Seen) -> Iterator[Any]:
         yield [remind(cron=hourly(ago=10))]
@@ -260,7 +260,8 @@ def test_a_turn_that_ends_in_an_error_counts_as_a_failure(root: Path, skew: Skew
 
 
 def test_a_run_that_is_cut_off_in_a_firing_blocks_no_later_one(root: Path, skew: Skew) -> None:
-    """openclaw#131149, gascity#2131: what a dead run left behind blocked all later firings."""
+    """openclaw#131149, gascity#2131, goose#11164: what a dead run left behind blocked all later
+    firings."""
 
     def lead(seen: Seen) -> Iterator[Any]:
         yield [remind(cron="0 * * * *")]
@@ -343,7 +344,7 @@ def test_mail_of_another_session_that_was_left_unread_is_not_taken_in(root: Path
 
 
 def test_a_schedule_that_a_session_start_hook_writes_fires_in_the_same_run(root: Path) -> None:
-    """cc#52550: it was read too early."""
+    """claude-code#52550: it was read too early."""
 
     def at_start(payload: Mapping[str, Any]) -> None:
         due(root, payload["session_id"])

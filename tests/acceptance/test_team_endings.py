@@ -96,6 +96,9 @@ def hanging_model(seen: Seen) -> Iterator[Any]:
 def test_a_shutdown_ends_a_teammate_in_whatever_state_it_is(
     root: Path, script: Any, ready: Any
 ) -> None:
+    """claude-code#31389, claude-code#51556, claude-code#34848, claude-code#28552: asked to stop, it
+    lived on."""
+
     def lead(seen: Seen) -> Iterator[Any]:
         yield bound_task()
         yield [spawn("anna", task_id="task_1")]
@@ -190,6 +193,8 @@ def test_a_teammate_can_be_spawned_again_after_it_was_stopped_in_the_middle_of_a
 def test_the_task_of_a_teammate_whose_model_fails_is_taken_by_another(
     root: Path, error: Exception, said: str
 ) -> None:
+    """claude-code#29271: one that has died is told from one that is idle."""
+
     def lead(seen: Seen) -> Iterator[Any]:
         yield bound_task()
         yield [spawn("anna", task_id="task_1"), spawn("ben")]
@@ -283,6 +288,8 @@ def test_the_limit_on_turns_also_ends_those_who_hang(root: Path) -> None:
 
 
 def test_the_time_limit_ends_a_run_in_which_everybody_hangs(root: Path) -> None:
+    """claude-code#30008: it hung for ever with live teammates."""
+
     def lead(seen: Seen) -> Iterator[Any]:
         yield bound_task()
         yield [spawn("anna", task_id="task_1")]

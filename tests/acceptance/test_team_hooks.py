@@ -286,6 +286,7 @@ def test_a_result_whose_replacement_is_not_understood_is_withheld(root: Path) ->
 def test_a_stop_amid_a_hook_that_has_to_see_a_result_keeps_it_back(
     root: Path, on_error: str | None
 ) -> None:
+    """claude-code#31389: also the shutdown request is heard in the middle of a hook."""
     begun, release = threading.Event(), threading.Event()
 
     def hang(payload: Mapping[str, Any]) -> None:

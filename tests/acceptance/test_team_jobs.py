@@ -122,7 +122,7 @@ def test_a_command_that_outlives_its_time_goes_on_without_losing_a_byte(root: Pa
 
 
 def test_output_is_read_on_and_nothing_new_appears_after_the_end(root: Path) -> None:
-    """cc#7479: phantom output after the exit."""
+    """claude-code#7479: phantom output after the exit."""
     gate = root / "go"
 
     def lead(seen: Seen) -> Iterator[Any]:
@@ -178,7 +178,7 @@ def test_an_agent_sees_all_jobs_and_ends_only_its_own(root: Path) -> None:
 
 
 def test_a_task_is_not_completed_while_its_job_runs_and_nobody_is_reminded(root: Path) -> None:
-    """cc#94221: nothing is committed, landed or removed under a job that still writes."""
+    """claude-code#94221: nothing is committed, landed or removed under a job that still writes."""
     gate = root / "go"
 
     def lead(seen: Seen) -> Iterator[Any]:
@@ -293,7 +293,7 @@ def test_the_jobs_of_a_task_that_is_given_back_are_ended_first(root: Path, how: 
 
 
 def test_the_job_of_an_agent_that_ended_is_handed_to_the_lead(root: Path) -> None:
-    """cc#17764: a job outlives its agent and somebody still watches it."""
+    """claude-code#17764: a job outlives its agent and somebody still watches it."""
     gate = root / "go"
 
     def lead(seen: Seen) -> Iterator[Any]:
@@ -427,7 +427,8 @@ def test_a_time_limit_ends_jobs_and_the_resumed_agent_is_told_once(root: Path) -
 
 
 def test_ids_still_mean_the_same_jobs_after_a_restart(root: Path) -> None:
-    """cc#29193: ids are unknown later, so results are lost and work is begun twice."""
+    """claude-code#29193, claude-code#29263, claude-code#90036: ids are unknown later, so results
+    are lost and work is begun twice."""
 
     def lead(seen: Seen) -> Iterator[Any]:
         names = ("one", "two", "three")
@@ -449,7 +450,8 @@ def test_ids_still_mean_the_same_jobs_after_a_restart(root: Path) -> None:
 
 
 def test_a_stop_hook_is_told_what_runs_and_asked_again_when_it_has_ended(root: Path) -> None:
-    """cc#83266: a Stop hook is neither skipped for a job nor blocked by one that has ended."""
+    """claude-code#83266: a Stop hook is neither skipped for a job nor blocked by one that has
+    ended."""
     asked: list[list[Any]] = []
 
     def note(payload: Any) -> None:

@@ -59,6 +59,8 @@ def worker(seen: Seen) -> Iterator[Any]:
 
 
 def test_idle_teammates_claim_one_ready_task_each_until_none_is_left(root: Path) -> None:
+    """claude-code#30008, claude-code-action#1124: a run ended as soon as its teammates were
+    spawned, or never."""
     tasks = [part for n in range(1, 7) for part in bound_task(f"w{n}", n)]
     lead = started([spawn("anna"), spawn("ben")], tasks)
     ran = run_team(root, {"lead": lead, "anna": worker, "ben": worker})

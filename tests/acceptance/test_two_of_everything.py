@@ -129,6 +129,8 @@ def test_commands_look_at_and_add_to_what_a_team_works_on(working: Interrupted) 
 
 
 def test_a_person_can_take_a_task_from_a_run_that_hangs(working: Interrupted) -> None:
+    """hermes#23442: a call of twenty minutes was taken for a death. gastown#4793,
+    Kilo-Org/cloud#3538: whoever looks asks the same lock."""
     working.send(signal.SIGSTOP)
     status = command(working, "status")
     assert [run["liveness"] for run in status["runs"]] == ["alive"], "no timer calls it dead"
@@ -151,6 +153,7 @@ def test_a_person_can_take_a_task_from_a_run_that_hangs(working: Interrupted) ->
 
 
 def test_two_workspaces_with_the_same_names_do_not_hear_each_other(tmp_path: Path) -> None:
+    """claude-code#95954: two teams with the same names on one machine."""
     runs = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

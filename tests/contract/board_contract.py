@@ -194,7 +194,7 @@ class BoardContract(ABC):
         assert board.claim_next("e") is None
 
     def test_nobody_else_claims_while_twenty_threads_race(self, board: Board) -> None:
-        """anthropics/claude-code#22239: two workers did the same task."""
+        """claude-code#22239: two workers did the same task."""
         for _ in range(10):
             task = board.create("x")
 
@@ -404,7 +404,7 @@ class BoardContract(ABC):
     # Dead runs
 
     def test_claims_of_dead_runs_go_back_and_others_stay(self, board: Board) -> None:
-        """hermes#22926, anthropics/claude-code#80559: a dead worker's task stayed running."""
+        """hermes#22926, gascity#4387, claude-code#80559: a dead worker's task stayed running."""
         boards = [self.open_board(run) for run in ("run-dead", "run-alive", "run-unknown", None)]
         ids = [board.create("x").id for _ in boards]
         old = [b.claim(id_, f"agent-{id_[5:]}") for b, id_ in zip(boards, ids, strict=True)]
@@ -417,6 +417,7 @@ class BoardContract(ABC):
         with pytest.raises(StaleClaim):
             board.complete(old[0])
         assert board.claim(ids[0], "bob").epoch == 2
+        assert board.reap() == [], "a fresh claim inherits nothing of the old one (hermes#119155)"
 
     def test_a_resumed_session_adopts_its_claim(self, board: Board) -> None:
         task = board.create("x")
@@ -435,6 +436,7 @@ class BoardContract(ABC):
         board.complete(new)
 
     def test_a_live_run_loses_nothing_to_adoption(self, board: Board) -> None:
+        """hermes#23442: whatever its agent waits for, and however long."""
         task = board.create("x")
         claim = self.open_board("run-2").claim(task.id, "alice")
         with pytest.raises(TransitionRefused, match="alive"):

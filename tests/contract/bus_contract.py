@@ -62,7 +62,7 @@ class BusContract(ABC):
     def test_an_unknown_recipient_lists_the_names_and_creates_nothing(
         self, bus: Bus, name: str
     ) -> None:
-        """anthropics/claude-code#68410: a typo made a phantom inbox and was called a success."""
+        """claude-code#68410: a typo made a phantom inbox and was called a success."""
         with pytest.raises(UnknownRecipient, match="alice, bob, lead"):
             bus.send("lead", name, "hello")
         assert list(bus.names()) == ["alice", "bob", "lead"]
@@ -83,7 +83,7 @@ class BusContract(ABC):
         assert bus.take("alice") == []
 
     def test_what_an_earlier_reader_left_comes_first(self, bus: Bus) -> None:
-        """anthropics/claude-code#88357: accepted messages vanished with their reader."""
+        """claude-code#88357: accepted messages vanished with their reader."""
         sent = [bus.send("lead", "alice", str(n)) for n in range(3)]
         bus.take("alice")
         bus.acknowledge("alice", [sent[1].id])
@@ -123,7 +123,7 @@ class BusContract(ABC):
         assert (message.body, message.attributes) == ("bad ?", {"k": "?"})
 
     def test_sixteen_senders_lose_and_double_nothing(self, bus: Bus) -> None:
-        """anthropics/claude-code#53896: concurrent senders lost messages, all told success."""
+        """claude-code#53896: concurrent senders lost messages, all told success."""
 
         sent: list[str] = []
         got: list[Message] = []

@@ -370,7 +370,7 @@ for line in sys.stdin:
 
 
 def test_processes_that_create_at_once_lose_nothing(tmp_path: Path, board: JsonBoard) -> None:
-    """anthropics/claude-code#21060: two sessions overwrote each other's tasks."""
+    """claude-code#21060: two sessions overwrote each other's tasks."""
     made = [program(CREATE, tmp_path, name) for name in ("a", "b", "c")]
     ids = " ".join(outputs(made)).split()
     assert sorted(ids, key=lambda id_: int(id_[5:])) == [f"task_{n}" for n in range(1, 76)]
@@ -417,7 +417,7 @@ def test_two_processes_of_one_name_cannot_both_win(tmp_path: Path, board: JsonBo
 def test_kill_9_gives_the_task_back_and_a_restart_finds_the_same_list(
     tmp_path: Path, board: JsonBoard
 ) -> None:
-    """anthropics/claude-code#76844: after a restart ids started again and tasks were lost."""
+    """claude-code#76844: after a restart ids started again and tasks were lost."""
     for n in range(5):
         board.create(f"task {n}")
     worker = program(CLAIM, tmp_path, "alice")

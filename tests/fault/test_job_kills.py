@@ -89,7 +89,7 @@ def test_killed_at_random_moments_and_steps(life: Life, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_jobs_with_the_run(life: Life, number: signal.Signals) -> None:
-    """opencode#12913: a terminal that closes takes everything with it."""
+    """opencode#12913, opencode#14504: a terminal that closes takes everything with it."""
     process = life.start()
     while not any(e["kind"] == "job_started" for e in event_log(life.root)):
         assert process.poll() is None
@@ -122,7 +122,8 @@ with opened(pathlib.Path(folder), NoSandbox() if layer == "off" else bubblewrap(
 @pytest.mark.slow
 @pytest.mark.parametrize("layer", ["off", "bubblewrap"])
 def test_a_job_that_writes_dies_with_a_runtime_that_is_killed(tmp_path: Path, layer: str) -> None:
-    """cc#32964: the output file goes on growing after the parent has crashed."""
+    """claude-code#32964, claude-code#35886, claude-code#33743, claude-code#41540: the output file
+    goes on growing after the parent has crashed."""
     arguments = [sys.executable, "-c", DYING_WRITER, str(tmp_path / "yard"), layer]
     environ = {"PYTHONPATH": str(PROJECT), "PATH": os.environ["PATH"]}
     died = subprocess.run(arguments, env=environ, capture_output=True, text=True, check=False)

@@ -54,7 +54,7 @@ def test_a_plan_opens_the_gate_when_it_is_approved(plans: PlanStore, events: Eve
 
 
 def test_a_rejected_plan_stays_shut_until_a_new_revision_is_approved(plans: PlanStore) -> None:
-    """anthropics/claude-code#27265: a later reject was ignored."""
+    """claude-code#27265: a later reject was ignored."""
     _, first = plans.submit(*MINE, "one")
     plans.decide(first.request_id, False, "lead", "too short")
     assert plans.gate(*AT) is Gate.REJECTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +79,48 @@ def test_what_can_never_fire_is_refused_and_not_stored(
 def test_a_schedule_that_is_both_durable_and_recurring_fires_each_time(
     schedules: ScheduleStore, clock: HandClock
 ) -> None:
-    """cc#75188: listed, and never fired."""
+    """claude-code#75188: listed, and never fired."""
     id = schedules.add(draft(durable=True, recurring=True)).id
     fired = [len(schedules.decide(id, NOON + timedelta(minutes=n))) for n in range(31)]
     assert sum(fired) == 3
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_daily_schedule_fires_each_day_for_a_month(
+    schedules: ScheduleStore, tmp_path: Path, clock: HandClock, restarts: bool
+) -> None:
+    """gascity#2599: it vanished after days. openclaw#11912, openclaw#10021: a restart, here one
+    each hour, moved its next time by two days."""
+    id = schedules.add(draft("0 9 * * *")).id
+    fired = []
+    for hour in range(30 * 24):
+        now = clock.wall = NOON + timedelta(hours=hour)
+        store = schedules_in(tmp_path, clock) if restarts else schedules
+        (entry,) = store.entries()
+        assert entry.next is not None
+        assert now - timedelta(hours=1) < entry.next <= now + timedelta(days=1)
+        for firing in store.decide(id, now):
+            store.acknowledged(id, firing.slot)
+            fired.append(now)
+    assert fired == [NOON + timedelta(hours=21, days=day) for day in range(30)]
+
+
+@pytest.mark.parametrize(
+    "when",
+    ["2038-01-19T03:14:07", "2038-01-19T03:14:08", "2040-02-29T00:00", "2106-02-07T06:28:16"],
+)
+def test_moments_that_do_not_fit_into_32_bits(
+    schedules: ScheduleStore, tmp_path: Path, clock: HandClock, when: str
+) -> None:
+    """agor#554: milliseconds in an integer of 32 bits."""
+    slot = datetime.fromisoformat(when).replace(tzinfo=UTC)
+    id = schedules.add(draft(f"at {when}")).id
+    assert schedules_in(tmp_path, clock).get(id).next == slot
+    assert schedules.decide(id, slot - timedelta(seconds=1)) == []
+    (firing,) = schedules.decide(id, slot)
+    schedules.delivered(id, firing.slot)
+    (kept,) = schedules_in(tmp_path, clock).get(id).history.firings
+    assert (kept.slot, kept.state) == (slot, "delivered")
 
 
 def test_two_writers_lose_nothing(tmp_path: Path, clock: HandClock) -> None:
@@ -323,7 +361,7 @@ def raced(workspace: Path, slots: int) -> Counter[str]:
 
 
 def test_two_daemons_on_one_workspace_give_out_each_slot_once(tmp_path: Path) -> None:
-    """cc#66509, hermes#51329: two that look at once both fired."""
+    """claude-code#66509, claude-code#54734, hermes#51329: two that look at once both fired."""
     counts = raced(tmp_path, 150)
     assert len(counts) == 150
     assert set(counts.values()) == {1}

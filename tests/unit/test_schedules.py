@@ -104,7 +104,7 @@ def test_eight_hours_of_sleep(policy: str) -> None:
 
 
 def test_three_hours_that_a_clock_was_set_forward_are_one_catch_up() -> None:
-    """cc#52930: slots were left out in silence."""
+    """claude-code#52930: slots were left out in silence."""
     history, fired = seen(made("0 * * * *"), at("12:30"), at("15:30"))
     assert fired == [[], ["15:00"]]
     assert skipped(history) == [("14:00", 2)]
@@ -209,7 +209,7 @@ def test_failing_turns_wait_longer_each_time_and_at_most_an_hour() -> None:
 
 
 def test_jitter_is_within_what_was_asked_for_and_spread_over_it() -> None:
-    """cc#56106: it was later than documented."""
+    """claude-code#56106: it was later than documented."""
     delays = [replace(made(jitter=60), id=f"cron_{n:08x}").delay / SECOND for n in range(2000)]
     assert min(delays) == 0
     assert max(delays) == 60

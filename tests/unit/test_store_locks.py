@@ -169,6 +169,7 @@ def test_a_run_lives_until_it_ends(store: Store) -> None:
 
 
 def test_probes_of_many_readers_do_not_disturb_each_other(store: Store) -> None:
+    """gastown#4793: what was alive and what was dead changed with who looked."""
     ended = RunPresence.start(store, {})
     path = store.layout.runs / f"{ended.run}.json"
     data = path.read_bytes()
