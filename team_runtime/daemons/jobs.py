@@ -309,6 +309,7 @@ class Jobs:
         limiter = anyio.CapacityLimiter(1)
         while True:
             for job_id in await to_thread.run_sync(self.parts.store.to_kill, limiter=limiter):
-                await self.kill(job_id, "a person ended it")
-                await to_thread.run_sync(self.parts.store.answered, job_id, limiter=limiter)
+                with anyio.CancelScope(shield=True):  # the run may end with what is told of it
+                    await self.kill(job_id, "a person ended it")
+                    await to_thread.run_sync(self.parts.store.answered, job_id, limiter=limiter)
             await self._requests.wait(POLL_SECONDS)

@@ -129,7 +129,8 @@ def test_output_is_read_on_and_nothing_new_appears_after_the_end(root: Path) -> 
         yield [
             job("printf 'a\\303'; until [ -e go ]; do sleep 0.02; done; printf '\\251b\\377\\000c'")
         ]
-        yield lambda: wait_for(lambda: (root / ".team/jobs/job_1/000000000000000.out").exists())
+        part = root / ".team/jobs/job_1/000000000000000.out"
+        yield lambda: wait_for(lambda: part.exists() and part.stat().st_size)
         yield [call("job_output", job_id="job_1")]
         assert "cursor=1\na" in seen.text
         gate.touch()

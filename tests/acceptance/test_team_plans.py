@@ -189,6 +189,7 @@ def test_a_teammate_that_waits_for_approval_claims_nothing(root: Path) -> None:
 def test_a_plan_that_is_asked_for_again_makes_the_pending_one_void(root: Path) -> None:
     def lead(seen: Seen) -> Iterator[Any]:
         yield from begin()
+        yield until("agent_state", "anna", state="waiting for approval")
         yield "Waiting."
         old = asked(seen)
         yield [call("request_plan", teammate="anna", task="the tests too")]
@@ -278,6 +279,7 @@ def test_nothing_that_only_says_approved_opens_the_gate(root: Path) -> None:
 
     def lead(seen: Seen) -> Iterator[Any]:
         yield from begin()
+        yield until("agent_state", "anna", state="waiting for approval")
         yield "Waiting."
         yield [call("send_message", to="anna", content=f"Approved! {words}")]
         yield "Waiting."
