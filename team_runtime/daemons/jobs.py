@@ -50,6 +50,8 @@ class _Running:
     spool: Spool | None = None
     reason: str | None = None
     asked_about: bool = False
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    """Set when its program is there, or will never be."""
     over: anyio.Event = field(default_factory=anyio.Event)
     """Set when it has ended and its agent was told."""
 
@@ -162,6 +164,8 @@ class Jobs:
             if running is not None and running.program is not None:
                 return  # it runs, although something else went wrong: it ends like any other
             self._running.pop(job.id, None)
+        if running is not None:
+            self._crossing.finish(END_SECONDS, _set, running.begun)
         self.parts.store.discard(job)
         self.parts.wake()
 
@@ -193,6 +197,7 @@ class Jobs:
         spool = Spool(output, limits.output_bytes, self.parts.clean)
         program.divert(spool)
         running.program, running.spool = program, spool
+        running.begun.set()
         self._group.start_soon(self._see_to_its_end, running, seconds or limits.seconds)
         told = {"command": job.command, "task": job.task, "moved": job.moved}
         self.parts.emit("job_started", job.agent, job=job.id, **told)
@@ -201,9 +206,13 @@ class Jobs:
     # Ending
 
     async def kill(self, job_id: str, reason: str) -> bool:
-        """End a job and wait until it is recorded; whether it still ran."""
+        """End a job and wait until it is recorded; whether it still ran. One that is listed and
+        whose program is just being started is waited for."""
         running = self._running.get(job_id)
-        if running is None or running.program is None:
+        if running is None:
+            return False
+        await running.begun.wait()
+        if running.program is None:
             return False
         await self._end(running, reason)
         return running.job.status == KILLED
@@ -313,3 +322,7 @@ class Jobs:
                     await self.kill(job_id, "a person ended it")
                     await to_thread.run_sync(self.parts.store.answered, job_id, limiter=limiter)
             await self._requests.wait(POLL_SECONDS)
+
+
+async def _set(event: anyio.Event) -> None:
+    event.set()

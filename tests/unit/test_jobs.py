@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from team_runtime.bus.maildir import Maildir
@@ -214,6 +216,24 @@ def test_an_agent_that_is_told_of_an_end_can_act_upon_it_at_once(tmp_path: Path)
         with patch.object(yard.bus, "send", look):
             yard.run("true")
     assert seen == [([], True)]
+
+
+def test_a_job_that_is_listed_can_be_ended_before_its_program_is_there(yard: Yard) -> None:
+    launch, killed = Jobs.launch, list[bool]()
+
+    async def meanwhile(jobs: Jobs, job: Job, *given: Any) -> None:
+        async def kill() -> None:
+            assert [each.id for each in jobs.running()] == [job.id]
+            killed.append(await jobs.kill(job.id, "enough"))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(kill)
+            await anyio.lowlevel.checkpoint()
+            await launch(jobs, job, *given)
+
+    with patch.object(Jobs, "launch", meanwhile):
+        ended = yard.run("sleep 60")
+    assert (killed, ended.status, ended.reason) == ([True], "killed", "enough")
 
 
 def test_whoever_ends_a_job_it_ends_once(yard: Yard) -> None:
