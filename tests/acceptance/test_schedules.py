@@ -344,7 +344,7 @@ def test_mail_of_another_session_that_was_left_unread_is_not_taken_in(root: Path
 
 
 def test_a_schedule_that_a_session_start_hook_writes_fires_in_the_same_run(root: Path) -> None:
-    """claude-code#52550: it was read too early."""
+    """anthropics/claude-code#52550: it was read too early."""
 
     def at_start(payload: Mapping[str, Any]) -> None:
         due(root, payload["session_id"])
@@ -352,6 +352,30 @@ def test_a_schedule_that_a_session_start_hook_writes_fires_in_the_same_run(root:
     hook = PythonHook("SessionStart", at_start)
     ran = run_team(root, {"lead": says("Hello.", "I looked.")}, hooks=[hook])
     assert "look</scheduled>" in ran.shown("lead")
+    assert history(root) == [[("acknowledged", None)]]
+
+
+def test_a_deny_hook_holds_in_a_turn_that_a_schedule_began(root: Path) -> None:
+    """anthropics/claude-code#42385, #40580, #43772: there no hook was asked."""
+
+    def hook(payload: Mapping[str, Any]) -> Any:
+        if payload["hook_event_name"] == "SessionStart":
+            due(root, payload["session_id"])
+            return None
+        return {"decision": "block", "reason": "not with bash"}
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        if "look</scheduled>" not in seen.text:
+            yield "Hello."
+        assert "look</scheduled>" in seen.text
+        yield [call("bash", command="touch made")]
+        assert "Refused by a hook: not with bash" in seen.text
+        yield "I looked."
+
+    hooks = [PythonHook("SessionStart", hook), PythonHook("PreToolUse", hook, "Bash")]
+    settings = {"permission_mode": "bypassPermissions", "sandbox": "off"}
+    run_team(root, {"lead": lead}, hooks=hooks, **settings)
+    assert not (root / "made").exists()
     assert history(root) == [[("acknowledged", None)]]
 
 

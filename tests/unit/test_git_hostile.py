@@ -72,6 +72,7 @@ def use_everything(team: Team, worktree: Worktree) -> list[str]:
 def test_a_rewritten_pointer_is_reported_and_its_programs_do_not_run(
     team: Team, worktree: Worktree, tmp_path: Path
 ) -> None:
+    """CVE-2026-19593: who moved the pointer had filters of their own."""
     evil, mark = new_repository(tmp_path, "evil"), tmp_path / "ran"
     evil_settings(evil, mark)
     (worktree.path / ".git").write_text(f"gitdir: {evil}/.git\n")
@@ -99,6 +100,7 @@ def test_a_repository_in_the_place_of_the_pointer(
 
 
 def test_a_rewritten_commondir_is_reported(team: Team, worktree: Worktree, tmp_path: Path) -> None:
+    """GHSA-q5hj-mxqh-vv77."""
     evil, mark = new_repository(tmp_path, "evil"), tmp_path / "ran"
     evil_settings(evil, mark)
     (worktree.git_dir / "commondir").write_text(f"{evil}/.git\n")
@@ -114,6 +116,7 @@ def test_attributes_that_name_undefined_filters_do_nothing(team: Team, worktree:
 def test_programs_inside_nested_repositories_do_not_run(
     team: Team, worktree: Worktree, tmp_path: Path
 ) -> None:
+    """`safe.bareRepository`: an embedded repository, bare or not, has settings of its own."""
     mark = tmp_path / "ran"
     nested = new_repository(worktree.path, "nested")
     linked = new_repository(worktree.path, "linked")
@@ -143,6 +146,8 @@ def test_the_users_own_hooks_and_signing_do_not_run(
 
 @pytest.mark.parametrize("name", ["--output=x", "-x", "--upload-pack=touch x", "HEAD\n"])
 def test_names_that_would_be_options(team: Team, worktree: Worktree, name: str) -> None:
+    """CVE-2025-68143, CVE-2025-68144, CVE-2025-68145, CVE-2025-27735: a name that git took for an
+    option wrote a file."""
     calls: list[Callable[[], object]] = [
         lambda: team.worktrees.create(name, "task_2"),
         lambda: team.worktrees.create("ok", "task_2", start=name),

@@ -60,6 +60,7 @@ def test_what_cannot_host_a_team(
 
 
 def test_git_that_is_missing_or_too_old(tmp_path: Path) -> None:
+    """CVE-2022-24765, CVE-2024-32002, CVE-2025-48384: what an old git does by itself."""
     with pytest.raises(ProgramMissing, match="no-such-git"):
         Repository.open(tmp_path, Git(BlockingRunner(), ENV, program="no-such-git"))
 
@@ -156,6 +157,7 @@ DIFFICULT_NAMES = ["日本 — é.txt", "-dash", "line\nbreak", "trailing ", 'qu
 
 
 def test_difficult_names_come_through_whole(tmp_path: Path) -> None:
+    """plannotator#628, cline/kanban#146: names came quoted, and were not found."""
     root = new_repository(tmp_path)
     for name in DIFFICULT_NAMES:
         (root / name).write_bytes(b"x")

@@ -51,9 +51,14 @@ class TestCreate:
         assert not git(team.root, "status", "--porcelain")
 
     @pytest.mark.parametrize(
-        "name", ["", ".", "..", "-x", "a/b", "a b", "日本", "HEAD", "a.lock", "a.", "a..b", "a\n"]
+        "name",
+        [
+            *("", ".", "..", "-x", "a/b", "a b", "日本", "HEAD", "a.lock", "a.", "a..b", "a\n"),
+            *("--force", "@", "@{0}", "a~1", "a^", "a:b", "a" * 300, "a\x1b[2J", "a\u202eb", "\0"),
+        ],
     )
     def test_names_that_are_no_names(self, team: Team, name: str) -> None:
+        """A name becomes a folder and a branch: git itself takes `refs/heads/-x`."""
         with pytest.raises(NameInvalid):
             team.worktrees.create(name, "task_1")
         assert not (team.root / "worktrees").exists()
