@@ -47,6 +47,8 @@ class Settling:
         if waiting and not by_lead and team.parts.waits_for_reviews:
             return Settled.WAIT
         if by_lead and any(self.reminded[request_id] < REMINDERS for request_id in waiting):
+            if self._woken() != woken:  # by mail that was taken in between the two looks above
+                return Settled.WAIT
             self.reminded.update(waiting)
             return Settled.REMIND
         unfinished = [] if waiting else [m for m in idle if self._unfinished(m)]
