@@ -248,7 +248,7 @@ def test_plans_that_wait_are_listed_with_the_questions(team: Team) -> None:
 
 
 def test_a_person_on_the_terminal_is_asked_about_each_call_of_a_teammate(team: Team) -> None:
-    """anthropics/claude-code#36007, #46392, #48549: the question of a teammate was never shown."""
+    """claude-code#36007, #46392, #48549: the question of a teammate was never shown."""
     terminal = on_terminal(team)
     first = terminal.until(QUESTION)
     assert (first[1], first[2], first[3]) == ("approval_1", "anna", None)

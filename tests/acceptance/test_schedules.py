@@ -344,7 +344,7 @@ def test_mail_of_another_session_that_was_left_unread_is_not_taken_in(root: Path
 
 
 def test_a_schedule_that_a_session_start_hook_writes_fires_in_the_same_run(root: Path) -> None:
-    """anthropics/claude-code#52550: it was read too early."""
+    """claude-code#52550: it was read too early."""
 
     def at_start(payload: Mapping[str, Any]) -> None:
         due(root, payload["session_id"])
@@ -356,7 +356,7 @@ def test_a_schedule_that_a_session_start_hook_writes_fires_in_the_same_run(root:
 
 
 def test_a_deny_hook_holds_in_a_turn_that_a_schedule_began(root: Path) -> None:
-    """anthropics/claude-code#42385, #40580, #43772: there no hook was asked."""
+    """claude-code#42385, #40580, #43772: there no hook was asked."""
 
     def hook(payload: Mapping[str, Any]) -> Any:
         if payload["hook_event_name"] == "SessionStart":

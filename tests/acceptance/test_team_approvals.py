@@ -99,7 +99,7 @@ def test_a_denied_call_does_not_run_and_its_agent_is_told(root: Path) -> None:
 
 
 def test_after_the_deadline_the_answer_is_no(root: Path) -> None:
-    """anthropics/claude-code#36007: what nobody answers is refused, and said."""
+    """claude-code#36007: what nobody answers is refused, and said."""
     ran = run_team(root, {"lead": touching}, approval_deadline=0.2, **WAIT)
     assert ran.result.exit_code == 0
     assert "and nobody answered in time. The call did not run." in ran.shown("lead")
@@ -111,7 +111,7 @@ def test_after_the_deadline_the_answer_is_no(root: Path) -> None:
 
 
 def test_a_headless_run_refuses_at_once_and_records_what_it_refused(root: Path) -> None:
-    """anthropics/claude-code#45954, #44438: with nobody there a question was a deadlock."""
+    """claude-code#45954, #44438: with nobody there a question was a deadlock."""
 
     def twice(seen: Seen) -> Iterator[Any]:
         yield [call("bash", command=TOUCH)]
@@ -388,7 +388,7 @@ def test_always_counts_for_the_rest_of_the_run_and_for_the_next(root: Path) -> N
 
 
 def test_teammates_have_the_rules_of_the_lead(root: Path) -> None:
-    """anthropics/claude-code#26479, #49920, #43736, #23679: the lead's allow rules were not its
+    """claude-code#26479, #49920, #43736, #23679: the lead's allow rules were not its
     teammates'."""
 
     scripts = {"lead": with_anna, "anna": making}

@@ -106,7 +106,7 @@ def pair(*steps: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_deny_hook_stops_lead_and_teammate_alike_in_every_mode(root: Path, mode: str) -> None:
-    """anthropics/claude-code#42385, #40580, #43772, #43612, #78970: no hook was asked."""
+    """claude-code#42385, #40580, #43772, #43612, #78970: no hook was asked."""
     settings(root, table("PreToolUse", shell("echo 'not with bash' >&2; exit 2"), matcher="Bash"))
 
     def bash(seen: Seen) -> Iterator[Any]:
@@ -423,7 +423,7 @@ def test_after_8_in_a_row_the_lead_ends_all_the_same(root: Path) -> None:
 
 
 def test_stop_is_asked_again_when_the_last_teammate_has_reported(root: Path) -> None:
-    """anthropics/claude-code#83266, #48470, #24421, #25147: Stop was skipped for good."""
+    """claude-code#83266, #48470, #24421, #25147: Stop was skipped for good."""
     log = Log(Stop=[block("anna still works"), None, block("look at it"), None])
 
     def lead(seen: Seen) -> Iterator[Any]:
@@ -482,7 +482,7 @@ def test_waiting_for_a_review_is_not_going_idle(root: Path) -> None:
 
 @pytest.mark.parametrize("end", ["done", "asked", "forced", "failed", "interrupted", "turns"])
 def test_a_teammates_start_and_stop_are_always_paired(root: Path, end: str) -> None:
-    """anthropics/claude-code#92716: who was killed was never said to have ended."""
+    """claude-code#92716: who was killed was never said to have ended."""
     log = Log()
 
     def lead(seen: Seen) -> Iterator[Any]:

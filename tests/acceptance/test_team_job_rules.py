@@ -61,7 +61,7 @@ def test_a_deny_rule_beats_every_mode(root: Path) -> None:
 
 @pytest.mark.parametrize("agent", ["lead", "ann"])
 def test_a_hook_refuses_a_job_of_every_agent(root: Path, agent: str) -> None:
-    """anthropics/claude-code#42385 and others: no hook was asked about background work."""
+    """claude-code#42385 and others: no hook was asked about background work."""
     seen_by_hook: list[Any] = []
 
     def no(payload: Any) -> Any:

@@ -53,7 +53,7 @@ CARRIED: dict[str, dict[str, list[str]]] = {
             "tar cf /dev/null /dev/null --checkpoint=1 --checkpoint-action=exec=x"
         ],
     },
-    "anthropics/claude-code#37662, #94314: words that are given another meaning": {
+    "claude-code#37662, #94314: words that are given another meaning": {
         "Bash(ls *)": [
             f"ls() {{ {TOUCH}; }}; ls x", f"alias ls='{TOUCH}'\nls x", f"PATH=. ls; {TOUCH}",
             "hash -p /usr/bin/touch ls; ls hacked", f"ls && {{ {TOUCH}; }}",
@@ -61,7 +61,7 @@ CARRIED: dict[str, dict[str, list[str]]] = {
         ],
         "Bash(echo *)": ["# echo x\ntouch hacked", "e\\cho x; t\\ouch hacked"],
     },
-    "anthropics/claude-code#92542, #70369: a wrapper that nobody knows": {
+    "claude-code#92542, #70369: a wrapper that nobody knows": {
         "Bash(touch *)": [f"foo-wrap {TOUCH}", f"{{ {TOUCH}; }}", f"cat <({TOUCH})"],
     },
 }  # fmt: skip
@@ -121,7 +121,7 @@ def test_an_allowed_word_carrying_another_command(tmp_path: Path, reported: str)
     ],
 )
 def test_a_denied_command_in_any_disguise(tmp_path: Path, command: str, mode: str) -> None:
-    """anthropics/claude-code#37662, #94314; Claude Code's changelog: wrappers; Adversa: behind more
+    """claude-code#37662, #94314; Claude Code's changelog: wrappers; Adversa: behind more
     than 50 parts."""
     desk = Desk(tmp_path, mode=mode, allow=["Bash"], deny=["Bash(touch *)"])
     text = desk.fail("bash", command=command)
@@ -130,7 +130,7 @@ def test_a_denied_command_in_any_disguise(tmp_path: Path, command: str, mode: st
 
 
 def test_input_that_would_switch_a_protection_off(tmp_path: Path) -> None:
-    """CVE-2026-42074; anthropics/claude-code#14268, #34315: the model chose to have no sandbox."""
+    """CVE-2026-42074; claude-code#14268, #34315: the model chose to have no sandbox."""
     desk = Desk(tmp_path)
     for field in ("sandbox", "dangerouslyDisableSandbox", "cwd", "env"):
         text = desk.fail("bash", command=TOUCH, **{field: False})
@@ -152,7 +152,7 @@ def test_a_program_with_network_that_no_rule_names(tmp_path: Path, program: str)
 def test_a_rule_about_a_file_does_not_stand_in_the_way_of_other_commands(
     tmp_path: Path, mode: str
 ) -> None:
-    """anthropics/claude-code#91848, #91650: what may not be read by tools is no reason to refuse a
+    """claude-code#91848, #91650: what may not be read by tools is no reason to refuse a
     command that any rule allows, in any mode."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "f").write_text("a\n")

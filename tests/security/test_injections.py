@@ -157,7 +157,7 @@ FIRING = {"schedule": "cron_00000000", "slot": "2026-12-01T09:00:00+00:00"}
 def test_a_message(
     root: Path, kind: str, attributes: dict[str, str], begins: str, element: str
 ) -> None:
-    """anthropics/claude-code#41406, #27102: an invented message passed for the runtime's own."""
+    """claude-code#41406, #27102: an invented message passed for the runtime's own."""
 
     def bring(number: int, text: str) -> list[Block]:
         outside(root).bus.send("stranger", "lead", text, kind, attributes)

@@ -197,7 +197,7 @@ def tried(doors: Doors, ways: Sequence[str]) -> None:
 
 
 def test_an_agent_cannot_approve_or_trust(doors: Doors) -> None:
-    """anthropics/claude-code#92060, #85614: what a message relays is no consent."""
+    """claude-code#92060, #85614: what a message relays is no consent."""
     tried(doors, QUICK)
 
 

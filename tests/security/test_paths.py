@@ -125,7 +125,7 @@ def test_a_directory_that_the_call_chooses(top: Path, tool: str, field: str) -> 
 
 
 def test_a_worktree_reaching_into_the_main_checkout(top: Path) -> None:
-    """anthropics/claude-code#62547, #52958, #61232: a task wrote into the checkout of its user."""
+    """claude-code#62547, #52958, #61232: a task wrote into the checkout of its user."""
     desk = Desk(top / "app" / "worktrees" / "w")
     (desk.root / "up").symlink_to("../..")
     for path in (str(top / "app" / "f"), "../../f", "up/f", str(top / "app" / ".team" / "mail")):

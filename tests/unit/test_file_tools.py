@@ -225,7 +225,7 @@ def test_any_edit_changes_just_the_match(
 
 @pytest.mark.parametrize("tool", ["write_file", "edit_file"])
 def test_a_file_that_changed_since_it_was_read_is_not_written(desk: Desk, tool: str) -> None:
-    """anthropics/claude-code#43138, #85597, #49487: a stale write undid others' work."""
+    """claude-code#43138, #85597, #49487: a stale write undid others' work."""
     (desk.root / "f").write_text("old")
     desk.do("read_file", path="f")
     (desk.root / "f").write_text("old and new")
@@ -266,7 +266,7 @@ def test_a_change_is_seen_through_every_name_of_the_file(desk: Desk) -> None:
 
 
 def test_a_file_that_was_never_read_or_is_gone_may_be_written(desk: Desk) -> None:
-    """anthropics/claude-code#33856: a file that nobody could write any more."""
+    """claude-code#33856: a file that nobody could write any more."""
     (desk.root / "f").write_text("old")
     desk.do("write_file", path="f", content="mine")
     (desk.root / "f").unlink()

@@ -36,7 +36,7 @@ def test_a_permission_decision_is_read(word: str, verdict: Verdict) -> None:
 
 @pytest.mark.parametrize(("word", "verdict"), [("block", Verdict.DENY), ("approve", Verdict.ALLOW)])
 def test_the_older_words_for_a_tool_call_are_read_too(word: str, verdict: Verdict) -> None:
-    """anthropics/claude-code#4669: `approve` and `block` are of an older form."""
+    """claude-code#4669: `approve` and `block` are of an older form."""
     answer = read({"decision": word, "reason": "because"})
     assert (answer.verdict, answer.reason) == (verdict, "because")
 
@@ -107,7 +107,7 @@ def test_any_other_status_is_a_fault_that_shows_what_was_said(status: int) -> No
     ],
 )
 def test_what_does_not_fit_the_form_is_a_fault(said: Any, fault: str) -> None:
-    """anthropics/claude-code#4669, #46537, #37597: a refusal in another form was no refusal."""
+    """claude-code#4669, #46537, #37597: a refusal in another form was no refusal."""
     with pytest.raises(HookFault, match=fault):
         read(said)
 

@@ -128,7 +128,7 @@ def test_of_identical_handlers_the_one_that_is_waited_for_counts(tmp_path: Path)
 
 
 def test_one_rewrites_and_another_does_not(tmp_path: Path) -> None:
-    """anthropics/claude-code#15897: a hook that changed nothing undid the others."""
+    """claude-code#15897: a hook that changed nothing undid the others."""
     said = [None, deciding("allow", updatedInput={**INPUT, "command": "pwd"}), deciding("allow")]
     for order in (said, said[::-1]):
         outcome = fire(make_hooks(saying(*order), tmp_path))

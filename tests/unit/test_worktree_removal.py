@@ -249,7 +249,7 @@ class TestSafety:
     def test_links_are_unlinked_and_never_followed(
         self, team: Team, worktree: Worktree, tmp_path: Path
     ) -> None:
-        """anthropics/claude-code#75275: removing followed a link and emptied what it led to."""
+        """claude-code#75275: removing followed a link and emptied what it led to."""
         outside = tmp_path / "outside"
         write_at(outside, "precious/x.txt", "x")
         (worktree.path / "node_modules").symlink_to(outside)
