@@ -157,7 +157,7 @@ class AgentFactory:
             dispatch=self._dispatch(team, member, tools, hooks, permissions),
             bus=parts.bus,
             emit=parts.emit,
-            check_stop=lambda: team.check_stop(member.name),
+            check_stop=lambda: team.stopping.check(member.name),
             hooks=hooks,
             before_end=lambda text, times: self._kept(team, member, hooks, text, times),
         )
@@ -181,7 +181,7 @@ class AgentFactory:
         told."""
         others = [
             {"id": m.name, "type": TEAMMATE, "status": m.state.value, "description": m.role}
-            for m in team.members()
+            for m in team.roster.all()
             if not m.is_lead and m.name != member.name and m.busy and not m.state.ended
         ]
         jobs = [

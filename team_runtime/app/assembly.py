@@ -108,11 +108,11 @@ def assemble(prepared: RunParts, workspace: Workspace) -> Assembled:
     factory = AgentFactory(workspace, prepared.models, prepared.permissions, questions, listener)
     team = _team(prepared, workspace, factory)
     workspace.hooks.halt = halting(team)
-    limits = Limits(request.settings.max_turns, lambda e: team.stop(str(e), e))
+    limits = Limits(request.settings.max_turns, lambda e: team.stopping.ask_all(str(e), e))
     factory.may_call = limits.count_turn
     sandbox = prepared.confining.sandbox
     factory.jobs = jobs = attach_jobs(workspace, team, job_limits(request.settings), sandbox)
-    supervisor = Supervisor(workspace.store.clock, emit, lambda e: team.stop(str(e), e))
+    supervisor = Supervisor(workspace.store.clock, emit, lambda e: team.stopping.ask_all(str(e), e))
     ends = _ends(request, workspace)
     cron = add_cron(workspace, team, supervisor, ends, request.waits_for_schedules)
     supervisor.add("jobs", jobs.answer_requests)
@@ -132,13 +132,13 @@ class Heard:
     def on_folder(self, folder: Path) -> None:
         if self.cron.on_folder(folder):
             return
-        self.team.on_folder(folder)
+        self.team.roster.on_folder(folder)
         self.jobs.on_folder(folder)
 
     def on_file(self, path: Path) -> None:
         if self.cron.on_folder(path.parent):
             return
-        self.team.on_file(path)
+        self.team.roster.on_file(path)
         self.questions.on_file(path)
         self.jobs.on_folder(path.parent)
 
@@ -200,8 +200,8 @@ def _team(prepared: RunParts, workspace: Workspace, factory: AgentFactory) -> Te
         waits_for_reviews=prepared.request.waits_for_reviews,
     )
     team = Team(parts, factory.make)
-    assignments.on_free = team.ring_all
-    workspace.events.add(team.on_event)
+    assignments.on_free = team.roster.ring_all
+    workspace.events.add(team.roster.on_event)
     return team
 
 

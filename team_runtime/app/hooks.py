@@ -157,8 +157,8 @@ def halting(team: Team) -> Callable[[str, str], None]:
     def halt(agent: str, reason: str) -> None:
         if agent == LEAD:
             text = f"a hook ended the run: {reason}"
-            team.stop(text, RefusedError(text))
-        elif agent in team.names():
-            team.ask_to_stop(agent, f"a hook stopped it: {reason}")
+            team.stopping.ask_all(text, RefusedError(text))
+        elif agent in team.roster.readers():
+            team.roster.ask_to_stop(agent, f"a hook stopped it: {reason}")
 
     return halt

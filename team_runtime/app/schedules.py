@@ -28,7 +28,7 @@ def scheduling_of(workspace: Workspace, team: Team) -> Scheduling:
         workspace.store.clock,
         team.parts.session,
         local_zone(workspace.environ),
-        team.names,
+        team.roster.readers,
     )
 
 
@@ -40,7 +40,7 @@ def add_cron(
     clock, told = workspace.store.clock, set[str]()
 
     def is_open() -> bool:
-        return LEAD in team.names() and not team.stopping
+        return LEAD in team.roster.readers() and not team.stopping.of_all
 
     def waits_for(entry: Entry) -> bool:
         schedule = entry.schedule
@@ -54,11 +54,11 @@ def add_cron(
 
     def outage(agent: str) -> str | None:
         """Its own, or that of the lead, which has ended the run for all."""
-        errors = (team.get(agent).error, team.get(LEAD).error)
+        errors = (team.roster.get(agent).error, team.roster.get(LEAD).error)
         return next((str(error) for error in errors if is_outage(error)), None)
 
     def failure(agent: str) -> str:
-        return str(team.get(agent).error or "")
+        return str(team.roster.get(agent).error or "")
 
     def comes(entry: Entry) -> bool:
         """Whether it is due before the run's end, or soon when there is none."""
@@ -73,13 +73,13 @@ def add_cron(
             bus=team.parts.bus,
             clock=clock,
             emit=workspace.events.emit,
-            readers=team.names,
+            readers=team.roster.readers,
             ready=team.ready.wait,
             is_open=is_open,
             waits_for=waits_for,
             outage=outage,
             failure=failure,
-            on_quiet=lambda: team.ring(LEAD),
+            on_quiet=lambda: team.roster.ring(LEAD),
         )
     )
     workspace.events.add(cron.on_event)

@@ -92,6 +92,11 @@ class Assignments:
         with self._lock:
             return self._held.get(agent)
 
+    def task_of(self, agent: str) -> str | None:
+        """The id of the task that the agent has; `None` for none."""
+        held = self.of(agent)
+        return held.claim.task_id if held else None
+
     def require_plan(self, agent: str) -> None:
         """Every task of this agent needs an approved plan from now on."""
         with self._lock:

@@ -63,7 +63,7 @@ class Interrupts:
         """From now on signals stop `team`, also those that came before."""
         self._team = team
         if self.seen >= 1:
-            team.stop("the run was interrupted")
+            team.stopping.ask_all("the run was interrupted")
         if self.seen >= 2:
             self._force()
 
@@ -74,15 +74,14 @@ class Interrupts:
     async def _drain(self) -> None:
         self._say("finishing the current turns; press Ctrl-C again to stop now")
         if self._team is not None:
-            self._team.stop("the run was interrupted")
+            self._team.stopping.ask_all("the run was interrupted")
         await anyio.sleep(self._patience)
         self._force()
 
     def _force(self) -> None:
         self.before.stop()
         if self._team is not None:
-            for member in self._team.members():
-                self._team.force(member)
+            self._team.stopping.force_all()
 
 
 @contextmanager

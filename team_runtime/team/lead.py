@@ -34,14 +34,14 @@ class Lead:
         try:
             if not conversation.unanswered:
                 self.text = conversation.said
-                self.team.change(self.member.name, State.IDLE)
+                self.team.roster.change(self.member.name, State.IDLE)
                 if not self._next():
                     return
             while True:
-                self.team.change(self.member.name, State.WORKING, busy=True)
+                self.team.roster.change(self.member.name, State.WORKING, busy=True)
                 self.text = self.agent.work() or self.text
                 self.team.parts.assignments.let_go(self.member.name)
-                self.team.change(self.member.name, State.IDLE)
+                self.team.roster.change(self.member.name, State.IDLE)
                 if not self._next():
                     return
         except (TurnBreak, Stopped, LimitReached):
@@ -57,7 +57,7 @@ class Lead:
     def _next(self) -> bool:
         """Wait for something to do; `False` when nothing can come any more."""
         while True:
-            self.team.check_stop(self.member.name)
+            self.team.stopping.check(self.member.name)
             bus = self.team.parts.bus
             if any(message.wakes for message in bus.unread(self.member.name)):
                 return True
@@ -89,4 +89,6 @@ class Lead:
             self.error = self.error or error
         finally:
             state = State.FAILED if self.error else State.STOPPED
-            self.team.change(self.member.name, state, busy=False, closed=True, error=self.error)
+            self.team.roster.change(
+                self.member.name, state, busy=False, closed=True, error=self.error
+            )

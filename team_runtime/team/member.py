@@ -55,7 +55,7 @@ class Spawn:
 
 @dataclass
 class Member:
-    """One agent of the team. Guarded by the team's lock, but for `crossing` and `bell`."""
+    """One agent of the team. Guarded by the roster's lock, but for `crossing` and `bell`."""
 
     name: str
     role: str

@@ -41,13 +41,13 @@ class SubmitPlan:
         parts = self._team.parts
         task, epoch = parts.assignments.plan_key(context.agent)
         # First: whoever reads the plan may ask at once for another one, which ends this wait.
-        self._team.change(context.agent, planned=True)
+        self._team.roster.change(context.agent, planned=True)
         try:
             revision = parts.planning.submit(
                 context.agent, task, epoch, parts.session, input.plan, input.files
             )
         except BaseException:
-            self._team.change(context.agent, planned=False)
+            self._team.roster.change(context.agent, planned=False)
             raise
         reviewer = "a person" if parts.planning.reviewer == PERSON else "the lead"
         return (
@@ -77,16 +77,16 @@ class RequestPlan:
     def run(self, input: RequestPlanInput, context: ToolContext) -> str:
         if input.teammate == LEAD:
             raise ToolFailure("The lead submits no plans; nothing was asked for.")
-        member = self._team.get(input.teammate)
+        member = self._team.roster.get(input.teammate)
         parts = self._team.parts
         task, epoch = parts.assignments.plan_key(member.name)
         if task is not None:  # whoever goes on with it later needs a plan too
             parts.board.edit(task, plan_required=True)
         else:
             parts.assignments.require_plan(member.name)
-            self._team.record(member.name, requirePlan=True)
+            self._team.notes.add(member.name, requirePlan=True)
         self._plans.demand(member.name, task, epoch, parts.session, input.task)
-        self._team.change(member.name, planned=False)
+        self._team.roster.change(member.name, planned=False)
         text = f"Submit a plan with submit_plan before you go on: {input.task}"
         parts.bus.send(LEAD, member.name, text, "message", {"task": task} if task else None)
         return f"{member.name} can change nothing until a plan for this is approved."

@@ -113,7 +113,7 @@ class Questions:
         with self._lock:
             self._bells[asked.id] = bell
             self._open[member.name] += 1
-            team.change(member.name, State.WAITING)
+            team.roster.change(member.name, State.WAITING)
         try:
             yield bell
         finally:
@@ -121,7 +121,7 @@ class Questions:
                 del self._bells[asked.id]
                 self._open[member.name] -= 1
                 if not self._open[member.name]:
-                    team.change(member.name, State.WORKING)
+                    team.roster.change(member.name, State.WORKING)
 
     def _wait(self, asked: Approval, member: Member, bell: Bell) -> Approval:
         """Until it has an end: an answer, the deadline, or that its agent is to stop."""

@@ -72,9 +72,9 @@ async def run_team(
         if timeout is not None:
             group.start_soon(_watch_time, team, timeout)
         await team.host(lambda _member, _agent: lead.run(), member, agent)
-        await team.shut_down()
+        await team.stopping.end_teammates()
         group.cancel_scope.cancel()
-    return Ending(lead.text, interrupts.seen > 0, lead.error or team.stop_error)
+    return Ending(lead.text, interrupts.seen > 0, lead.error or team.stopping.error)
 
 
 def _adopt(team: Team, claims: Sequence[Claim]) -> None:
@@ -100,12 +100,11 @@ def _resume(team: Team, start: Start, lead: Agent, teammates: Sequence[Agent]) -
 
 async def _watch_time(team: Team, seconds: float) -> None:
     await anyio.sleep(seconds)
-    team.stop("the time limit was reached", LimitReached("time", f"{seconds:g} s"))
+    team.stopping.ask_all("the time limit was reached", LimitReached("time", f"{seconds:g} s"))
 
 
 async def _enforce_limits(team: Team) -> None:
     """Once a limit is reached every turn may end within the grace, then all waits are ended."""
-    await team.limit_reached.wait(math.inf)
-    await anyio.sleep(min(LIMIT_GRACE, team.parts.stop_seconds))
-    for member in team.members():
-        team.force(member)
+    await team.stopping.limit_reached.wait(math.inf)
+    await anyio.sleep(min(LIMIT_GRACE, team.stopping.seconds))
+    team.stopping.force_all()

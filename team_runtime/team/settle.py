@@ -36,7 +36,7 @@ class Settling:
         team = self.team
         woken = self._woken()
         team.parts.planning.expire(team.parts.session)
-        teammates = [m for m in team.members() if not m.is_lead]
+        teammates = team.roster.teammates()
         idle = [m for m in teammates if not m.state.ended]
         if any(m.busy for m in teammates):  # also those that have just ended
             return Settled.WAIT
@@ -54,20 +54,20 @@ class Settling:
         unfinished = [] if waiting else [m for m in idle if self._unfinished(m)]
         unfinished = [m for m in unfinished if not (team.waits(m.name) or self._has_mail(m))]
         for member in unfinished:
-            team.change(member.name, remind=True)
-            team.ring(member.name)
+            team.roster.change(member.name, remind=True)
+            team.roster.ring(member.name)
         # What else was awaited has sent its mail before it is over, so the mail is looked at then,
         # and whoever takes mail in was woken before that, so that comes last.
         awaited = bool(unfinished) or any(can_come() for can_come in team.awaited)
-        mailed = any(self._has_mail(m) for m in team.members() if not m.state.ended)
+        mailed = any(self._has_mail(m) for m in team.roster.all() if not m.state.ended)
         return Settled.WAIT if awaited or mailed or self._woken() != woken else Settled.DONE
 
     def _woken(self) -> int:
-        return sum(member.woken for member in self.team.members())
+        return sum(member.woken for member in self.team.roster.all())
 
     def undecided(self) -> list[str]:
         """Request ids of the plans that wait for the lead."""
-        return self._undecided([m for m in self.team.members() if not m.state.ended])
+        return self._undecided([m for m in self.team.roster.all() if not m.state.ended])
 
     def _undecided(self, members: list[Member]) -> list[str]:
         names = {m.name for m in members}

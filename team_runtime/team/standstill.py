@@ -43,17 +43,18 @@ class Standstill:
                 self._stand_still(error, pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
-                self.team.change(self.member.name, error=None)
+                self.team.roster.change(self.member.name, error=None)
                 return text
 
     def _stand_still(self, error: ModelFailed, seconds: float) -> None:
         name = self.member.name
-        self.team.change(name, error=error)  # until a turn has ended: the run may end before that
+        # Until a turn has ended: the run may end before that.
+        self.team.roster.change(name, error=error)
         self._check_stop(error)
         self._give_back(error)
-        self.team.change(name, State.STALLED, busy=False)
+        self.team.roster.change(name, State.STALLED, busy=False)
         self._wait(error, seconds)
-        self.team.change(name, State.WORKING, busy=True)
+        self.team.roster.change(name, State.WORKING, busy=True)
         self._take_back()
 
     def _wait(self, error: ModelFailed, seconds: float) -> None:
@@ -70,9 +71,9 @@ class Standstill:
         """At the end of a run it has failed; when it alone was asked to stop it does just that."""
         if self.member.stop_reason is None:
             return
-        if self.team.stopping:
+        if self.team.stopping.of_all:
             raise error
-        self.team.change(self.member.name, error=None)
+        self.team.roster.change(self.member.name, error=None)
         raise TurnBreak(self.member.stop_reason)
 
     def _give_back(self, error: ModelFailed) -> None:
@@ -87,13 +88,13 @@ class Standstill:
     def _tell_lead(self, error: ModelFailed, released: str | None) -> None:
         """Once for each turn that cannot be had, in however many runs, and each task given back."""
         team, name, turn = self.team, self.member.name, self.agent.conversation.replies
-        told_of, told = team.notes(name).get("stalled", (None, None))
+        told_of, told = team.notes.of(name).get("stalled", (None, None))
         if told_of == turn and released in (None, told):
             return
         kept = f" {released} was given back with its work saved." if released else ""
         text = f"{name} has failed: {error}{kept} It goes on by itself when that has passed."
         team.parts.bus.send(name, LEAD, text, "error")
-        team.record(name, stalled=[turn, released])
+        team.notes.add(name, stalled=[turn, released])
 
     def _take_back(self) -> None:
         """Have the task again as if nothing had been, unless somebody else has taken it."""

@@ -66,25 +66,25 @@ class Teammate:
     def _shift(self) -> None:
         """Work until the model asks for no more, then report to the lead."""
         team = self.team
-        team.change(self._name, State.WORKING, asked=False)
+        team.roster.change(self._name, State.WORKING, asked=False)
         text = Standstill(team, self.member, self.agent).work()
         self._let_go()
         if self._waits_for_plan():
-            team.change(self._name, State.WAITING)
+            team.roster.change(self._name, State.WAITING)
             return
         report(team, self.agent, text)
-        team.change(self._name, State.IDLE)
+        team.roster.change(self._name, State.IDLE)
         team.parts.bus.send(self._name, LEAD, f"{self._name} is idle.", "idle")
 
     def _next(self) -> bool:
         """Wait for something to do. `False` when asked to stop."""
         while True:
-            self.team.change(self._name, busy=True)
+            self.team.roster.change(self._name, busy=True)
             if self.member.stop_reason is not None:
                 return False
             if self._has_work():
                 return True
-            self.team.change(self._name, busy=False)
+            self.team.roster.change(self._name, busy=False)
             self.member.crossing.wait(self.member.bell.wait, self._patience)
 
     def _has_work(self) -> bool:
@@ -155,8 +155,7 @@ class Teammate:
             self.team.parts.bus.send(self._name, LEAD, text, "error")
 
     def _task_id(self) -> str:
-        held = self.team.parts.assignments.of(self._name)
-        return held.claim.task_id if held else "no task"
+        return self.team.parts.assignments.task_of(self._name) or "no task"
 
     def _end(self, note: str, failure: TeamError | None) -> None:
         """Give back what is held, tell whoever must know, and end: in this order, whatever
@@ -174,24 +173,24 @@ class Teammate:
             try:
                 self.agent.hooks.ended(note)
             finally:
-                team.change(self._name, state, busy=False, closed=True, error=error_left)
+                team.roster.change(self._name, state, busy=False, closed=True, error=error_left)
 
     def _hand_back(self, note: str, failure: TeamError | None) -> None:
         team, bus = self.team, self.team.parts.bus
         team.parts.assignments.let_go(self._name)
         released = team.give_back(self._name, note)
         kept = f" {released} was given back with its work saved." if released else ""
-        team.change(self._name, State.STOPPING, closed=True)
+        team.roster.change(self._name, State.STOPPING, closed=True)
         unread = Counter(m.sender for m in bus.unread(self._name) if m.type == "message")
         for sender, count in unread.items():
-            if sender in team.names():
+            if sender in team.roster.readers():
                 text = f"{self._name} ended before it read {count} of your messages."
                 bus.send(self._name, sender, text, "error")
         if failure and failure is self.member.error:
             return  # the lead was told when it came to a standstill
         if failure:
             bus.send(self._name, LEAD, f"{self._name} has failed: {note}{kept}", "error")
-        elif not team.stopping:
+        elif not team.stopping.of_all:
             note = note.rstrip(".")
             bus.send(self._name, LEAD, f"{self._name} has stopped: {note}.{kept}", "shutdown_reply")
 

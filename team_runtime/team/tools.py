@@ -62,11 +62,8 @@ class ListTeammates:
     def run(self, input: NoInput, context: ToolContext) -> str:
         parts = self._team.parts
         lines = []
-        for member in self._team.members():
-            if member.is_lead:
-                continue
-            held = parts.assignments.of(member.name)
-            task = held.claim.task_id if held else "no task"
+        for member in self._team.roster.teammates():
+            task = parts.assignments.task_of(member.name) or "no task"
             unread = len(parts.bus.unread(member.name))
             lines.append(
                 f"{member.name} [{member.state.value}] {task}, {unread} unread. Role: {member.role}"
@@ -92,7 +89,7 @@ class SendMessage:
         self._team = team
 
     def run(self, input: SendMessageInput, context: ToolContext) -> str:
-        members = {m.name: m for m in self._team.members()}
+        members = {m.name: m for m in self._team.roster.all()}
         if input.to not in members or input.to == context.agent:
             known = ", ".join(n for n in members if n != context.agent) or "nobody"
             raise ToolFailure(
@@ -102,9 +99,9 @@ class SendMessage:
             raise ToolFailure(f"{input.to} has stopped and reads no mail; nothing was sent.")
         bus = self._team.parts.bus
         sent = bus.send(context.agent, input.to, input.content)
-        if self._team.get(input.to).closed and sent in bus.unread(input.to):
+        if self._team.roster.get(input.to).closed and sent in bus.unread(input.to):
             raise ToolFailure(f"{input.to} stopped in this moment and did not read it.")
-        self._team.change(context.agent, asked=True)
+        self._team.roster.change(context.agent, asked=True)
         return f"Sent {sent.id} to {input.to}."
 
 

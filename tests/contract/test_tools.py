@@ -131,7 +131,7 @@ class Stage:
         factory.jobs.open(group)
         _, agent = team.add_lead()
         ann = Member("ann", "role", parts.model, Crossing(), Bell())
-        team._members["ann"] = ann  # spawning it would start a thread that takes turns
+        team.roster.add(ann)  # spawning it would start a thread that takes turns
         other = await to_thread.run_sync(factory.make, team, ann, "role")
         self.first_request = agent.conversation.tools + agent.conversation.system
         return {"lead": agent.dispatch, "ann": other.dispatch}
