@@ -373,8 +373,8 @@ def test_a_deny_hook_holds_in_a_turn_that_a_schedule_began(root: Path) -> None:
         yield "I looked."
 
     hooks = [PythonHook("SessionStart", hook), PythonHook("PreToolUse", hook, "Bash")]
-    settings = {"permission_mode": "bypassPermissions", "sandbox": "off"}
-    run_team(root, {"lead": lead}, hooks=hooks, **settings)
+    mode = "bypassPermissions"
+    run_team(root, {"lead": lead}, hooks=hooks, permission_mode=mode, sandbox="off")
     assert not (root / "made").exists()
     assert history(root) == [[("acknowledged", None)]]
 

@@ -93,7 +93,7 @@ def test_nothing_changes_before_that_revision_is_approved(root: Path, mode: str)
         assert seen.message(type="plan_decision", decision="approved")
         yield from [[write("a.txt")], [complete()], "Done."]
 
-    settings = {"allow": ("Bash(touch *)",), "permission_mode": mode}
+    settings: dict[str, Any] = {"allow": ("Bash(touch *)",), "permission_mode": mode}
     ran = run_team(root, {"lead": lead, "anna": anna}, **settings)
     assert ran.result.exit_code == 0
     assert ran.file_on("team/one", "a.txt") == "text"

@@ -143,7 +143,7 @@ def test_a_program_that_an_agent_lays_down_for_git(tmp_path: Path, way: str, san
         yield [complete()]
         yield "Done."
 
-    settings = {"allow": ["Bash", "land_worktree"], "sandbox": sandbox}
+    settings: dict[str, Any] = {"allow": ["Bash", "land_worktree"], "sandbox": sandbox}
     run_team(root, {"lead": lead, "anna": anna}, **settings)
     assert laid == [sandbox == "off"]
     workspace = outside(root)
