@@ -11,6 +11,7 @@ import anyio
 from team_runtime.app.agents import Models
 from team_runtime.app.hooks import load_hooks
 from team_runtime.app.permissions import make_permissions
+from team_runtime.app.trusting import check_records
 from team_runtime.app.workspace import Workspace
 from team_runtime.config import Settings, keys_set
 from team_runtime.errors import InputError, ModelRejected, TeamError
@@ -19,8 +20,9 @@ from team_runtime.models.names import parse_model
 
 
 def check_settings(workspace: Workspace, settings: Settings) -> None:
-    """Raises `InputError` or `SandboxMissing` where a run with these settings would end before it
-    began. Its model is another matter."""
+    """Raises `InputError`, `RefusedError` or `SandboxMissing` where a run with these settings would
+    end before it began. Its model is another matter."""
+    check_records(workspace.repository)
     loaded = load_hooks(workspace.root, workspace.environ, settings.hooks)
     confining = workspace.confined_by(settings)
     make_permissions(settings, loaded, confining)

@@ -20,7 +20,7 @@ from team_runtime.app.hooks import begin, end, load_hooks
 from team_runtime.app.permissions import make_permissions
 from team_runtime.app.recovery import Recovery
 from team_runtime.app.request import RunRequest, RunResult
-from team_runtime.app.trusting import notice_of_drivers
+from team_runtime.app.trusting import check_records, notice_of_drivers
 from team_runtime.app.workspace import Workspace
 from team_runtime.board.base import Claim
 from team_runtime.board.codec import task_record
@@ -43,11 +43,13 @@ NOTIFY_SECONDS: Final = 10.0
 def run_team_in(request: RunRequest) -> RunResult:
     """Run a team in a workspace until its request is done.
 
-    Raises `TeamRunning` when one runs there already, `NotARepository`, or `InputError` for bad
-    settings or an unknown session; nothing was started then.
+    Raises `TeamRunning` when one runs there already, `NotARepository`, `InputError` for bad
+    settings or an unknown session, or `RefusedError` where the records of one came with the
+    repository; nothing was started then.
     """
     plain = Workspace(request.root, request.environ)
     repository = plain.repository
+    check_records(repository)
     loaded = load_hooks(request.root, request.environ, request.settings.hooks, request.hooks)
     confining = plain.confined_by(request.settings)
     permissions = make_permissions(request.settings, loaded, confining)

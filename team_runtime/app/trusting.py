@@ -48,6 +48,16 @@ def check_drivers(workspace: Workspace) -> None:
             )
 
 
+def check_records(repository: Repository) -> None:
+    """Raises `RefusedError` where records of the runtime came with the repository: its sessions and
+    schedules would go on, and its answers count, as if they were the user's own."""
+    if repository.is_tracked(".team"):
+        raise RefusedError(
+            "Git tracks the .team of this repository, so sessions and approvals in it may be "
+            "somebody else's. Nothing was started. Remove it: git rm -r .team"
+        )
+
+
 def drivers_of(workspace: Workspace) -> Survey:
     """What the settings of its repository, if it is one, would have git run."""
     return survey_git(_drivers(workspace))

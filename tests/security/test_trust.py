@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from team_runtime.app.preflight import check_settings
 from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.clock import SystemClock
-from team_runtime.errors import InputError, RecordBroken, VersionTooNew
+from team_runtime.config import Settings
+from team_runtime.errors import InputError, RecordBroken, RefusedError, VersionTooNew
 from team_runtime.guard.claude_settings import in_workspace
 from team_runtime.guard.hook_handlers import CommandHandler
 from team_runtime.guard.hook_sources import Loaded, Places, load
 from team_runtime.guard.trust import SURFACES, Survey, TrustStore, survey
+from tests.support.api import Seen, git
 from tests.support.hooking import shell, table
+from tests.support.scripted_team import call, make_repository, outside, run_team
 from tests.support.state import together
 
 SETTINGS = ".claude/settings.json"
@@ -350,3 +354,47 @@ def test_a_bad_hook_of_the_user_is_named_with_its_file(home: Home) -> None:
     (home.user / "settings.json").write_text('{"hooks": {"Stopp": [{}]}}')
     with pytest.raises(InputError, match=r"user/settings.json: hooks\.Stopp\[0\]: there is no"):
         home.load()
+
+
+# In a run
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "plan", "bypassPermissions"])
+def test_a_run_without_a_terminal_gives_no_trust_in_any_mode(tmp_path: Path, mode: str) -> None:
+    """GHSA-wpqr-6v78-jr5g: it trusted the folder, and the freest mode ignored the rules."""
+    root = make_repository(tmp_path / "work")
+    run = shell(f"touch '{tmp_path}/ran'")
+    hooks = {event: table(event, run)[event] for event in ("SessionStart", "PreToolUse", "Stop")}
+    given = {"hooks": hooks, "permissions": {"allow": ["Bash"], "defaultMode": "bypassPermissions"}}
+    (root / ".claude").mkdir()
+    (root / SETTINGS).write_text(json.dumps(given))
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield [call("bash", command="rm notes.txt"), call("read_file", path="notes.txt")]
+        assert "denied by Bash(rm *)" in seen.text
+        assert "denied by Read(notes.txt)" in seen.text
+        yield [call("bash", command="touch made")]
+        yield "Done."
+
+    deny = ("Bash(rm *)", "Read(notes.txt)")
+    ran = run_team(root, {"lead": lead}, permission_mode=mode, deny=deny, sandbox="off")
+    assert any("hooks of this workspace were not run" in e["text"] for e in ran.of("notice"))
+    assert not (tmp_path / "ran").exists()
+    assert (root / "notes.txt").exists()
+    assert (root / "made").exists() is (mode == "bypassPermissions")
+
+
+def test_records_that_came_with_the_repository_start_nothing(tmp_path: Path) -> None:
+    """Sessions that somebody else began, schedules with their prompts, answers that they gave."""
+    root = make_repository(tmp_path / "work")
+    scripts: dict[str, Any] = {"lead": lambda seen: iter(["Done."])}
+    session = run_team(root, scripts).result.session
+    git(root, "add", "--force", ".team/sessions")
+    git(root, "commit", "--quiet", "--message=A session")
+    for resumed in (session, None):
+        with pytest.raises(RefusedError, match=r"git rm -r \.team"):
+            run_team(root, scripts, resume=resumed)
+    with pytest.raises(RefusedError, match="Nothing was started"):
+        check_settings(outside(root), Settings())
+    git(root, "rm", "--quiet", "-r", ".team")
+    assert run_team(root, scripts).result.exit_code == 0
