@@ -23,6 +23,7 @@ from tests.support.scripted_team import (
     make_repository,
     run_team,
     spawn,
+    write,
 )
 
 
@@ -65,6 +66,28 @@ def test_a_teammates_commands_change_its_worktree_alone(root: Path) -> None:
     assert not (root / "made.txt").exists()
     assert not (root / ".team" / "made.txt").exists()
     assert "core.pager" not in git(root, "config", "--local", "--list")
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions", "dontAsk"])
+def test_no_mode_and_no_second_try_runs_a_command_outside_of_it(root: Path, mode: str) -> None:
+    """claude-code#14268, #34315, #33681, #15789: what had been blocked was run again without it."""
+    tried = "echo x > ../../made.txt"
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        for _ in range(3):
+            yield [bash(tried)]
+            assert "Read-only file system" in seen.text
+        for field in ("dangerouslyDisableSandbox", "sandbox", "unsandboxed"):
+            yield [call("bash", command=tried, **{field: True})]
+            assert f"{field}: Extra inputs are not permitted" in seen.text
+        yield [write("../../made.txt"), write(str(root / "made.txt"))]
+        assert seen.text.count("outside your directory") == 2
+        yield [complete()]
+        yield "Done."
+
+    ran = run_team(root, {"lead": lead, "anna": anna}, allow=("Bash",), permission_mode=mode)
+    assert ran.result.exit_code == 0
+    assert not (root / "made.txt").exists()
 
 
 def test_without_a_task_commands_change_nothing(root: Path) -> None:

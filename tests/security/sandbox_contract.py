@@ -72,7 +72,7 @@ class SandboxContract:
 
     def test_git_can_look(self, cell: Cell, grounds: Grounds) -> None:
         (grounds.worktree / "new").touch()
-        ended = cell.sh("git status --porcelain && git log --oneline")
+        ended = cell.sh("git status --porcelain && git log --oneline && git diff && git show")
         assert ended.status == 0, ended.stdout
         assert ended.stdout.startswith(b"?? new\n")
 
@@ -117,9 +117,17 @@ print(b.recv(10))
     @pytest.mark.parametrize(
         "script",
         [
+            "git add new",
+            "git stash --include-untracked",
             "git config core.fsmonitor ./x",
+            "git config --worktree core.hooksPath .",
             "git commit --allow-empty -m x",
-            "git update-ref refs/heads/main HEAD~0 || git stash",
+            "git update-ref refs/heads/main HEAD",
+            "git update-ref refs/heads/new HEAD",
+            "git branch new",
+            "git hash-object -w /etc/hostname",
+            "git symbolic-ref HEAD refs/heads/main",
+            "git worktree add ../new2",
             "echo x > ../../.git/hooks/pre-commit",
             "echo x > ../../.git/config",
             "echo x > ../../.git/worktrees/parser/commondir",
@@ -130,11 +138,13 @@ print(b.recv(10))
     def test_no_write_into_the_git_directory(
         self, cell: Cell, grounds: Grounds, script: str
     ) -> None:
+        """CVE-2026-26268, CVE-2026-19592, GHSA-q5hj-mxqh-vv77."""
+
         def listing() -> list[tuple[Path, int]]:
             return [(path, path.lstat().st_mtime_ns) for path in sorted(grounds.git.rglob("*"))]
 
         before = listing()
-        cell.refuses(f"touch new; git add new; {script}")
+        cell.refuses(f"touch new; {script}")
         assert listing() == before
 
     def test_no_protected_folder_in_a_writable_one(self, cell: Cell, grounds: Grounds) -> None:

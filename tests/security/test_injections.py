@@ -124,6 +124,35 @@ def test_a_commit_message(root: Path) -> None:
     assert git(root, "branch", "--list", "injected-*").count("\n") == len(INJECTIONS) - 1
 
 
+def as_branch(text: str) -> str:
+    """The text as far as git takes it for the name of a branch."""
+    name = re.sub(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.", "_", scrub(text))
+    return "b" + name.encode()[:200].decode(errors="ignore").strip("/.")
+
+
+@pytest.mark.slow
+def test_the_name_of_a_branch(root: Path) -> None:
+    made: list[str] = []
+
+    def bring(number: int, text: str) -> list[Block]:
+        if number % 5:  # a worktree takes a while
+            return []
+        branch = as_branch(text)
+        git(root, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
+        git(root, "update-ref", f"refs/heads/{branch}", first)
+        made.append(branch)
+        given = {"name": f"w{number}", "task_id": f"task_{len(made)}"}
+        return [call("create_task", subject="x"), call("create_worktree", **given)]
+
+    first = git(root, "rev-parse", "HEAD")
+    ran, brought = told_in(root, bring)
+    in_results_alone(brought)
+    assert [event["target"] for event in ran.of("worktree_created")] == made
+    assert len(set(made)) == 40
+    said = everything_said(root, [["worktrees", "list"], ["status"]])
+    assert is_clean(said)
+
+
 @pytest.mark.slow
 def test_a_task_on_the_board(root: Path) -> None:
     def bring(number: int, text: str) -> list[Block]:
