@@ -1,8 +1,6 @@
-"""Hooks at work: who listens to an event, what they said together, and what follows.
+"""Hooks at work: who listens to an event, and who runs for it.
 
-All handlers that match run side by side; what they say is put together in the order in which they
-were declared: deny beats ask beats allow, and of two that rewrite the same field of an input the
-later one wins, which is recorded.
+All handlers that match run side by side; `hook_outcome.py` puts together what they say.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -22,10 +20,9 @@ from anyio.abc import TaskGroup
 from team_runtime.clock import SystemClock
 from team_runtime.errors import HookRefused
 from team_runtime.events import Emit, no_events
-from team_runtime.guard.base import DEFAULT, Decision, Verdict
 from team_runtime.guard.hook_config import Hook
-from team_runtime.guard.hook_events import HOOK_EVENTS
 from team_runtime.guard.hook_hosts import Host, ThreadHost
+from team_runtime.guard.hook_outcome import NOTHING, Outcome, answer_of_failed, put_together
 from team_runtime.guard.hook_output import Answer, HookFault
 from team_runtime.guard.hook_run import Surroundings, run_beside, run_handler
 from team_runtime.types import Json
@@ -34,52 +31,6 @@ BLOCKS_IN_A_ROW: Final = 8
 """How often hooks may keep an agent from ending its turn before it ends it all the same."""
 MOST_BESIDE: Final = 16
 """Hooks that nobody waits for, at once."""
-WITHHELD: Final = "[runtime] The result is withheld: a hook that may replace it failed to."
-"""Stands for a result that a hook meant to replace, or had to see, and did not."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What all handlers of one event said together."""
-
-    verdict: Verdict | None = None
-    reason: str = ""
-    changed: Mapping[str, Json] = field(default_factory=dict)
-    """Fields of the input with their new values."""
-    removed: frozenset[str] = frozenset()
-    """Fields of the input that are gone."""
-    output: str | None = None
-    """What the agent reads instead of the call's result."""
-    context: str = ""
-    halt: str | None = None
-    """Why the agent was told to stop, when it was."""
-
-    @property
-    def blocked(self) -> bool:
-        return self.verdict is Verdict.DENY
-
-    def followed_by(self, later: Outcome) -> Outcome:
-        """This one, with what the hooks of a later event changed in the same input."""
-        changed = {key: value for key, value in self.changed.items() if key not in later.removed}
-        return replace(
-            self,
-            changed={**changed, **later.changed},
-            removed=(self.removed | later.removed) - frozenset(later.changed),
-        )
-
-
-NOTHING: Final = Outcome()
-
-
-def weighed(decision: Decision, outcome: Outcome) -> Decision:
-    """The decision of the rules and the mode about a call that hooks have spoken about. A hook may
-    deny or ask; what it allows needs no answer any more, unless a rule asks or denies."""
-    if outcome.verdict is Verdict.ASK and decision.verdict is Verdict.ALLOW:
-        return Decision(Verdict.ASK, f"a hook asks: {outcome.reason}", origin="hook")
-    unruled = decision.verdict is Verdict.ASK and decision.origin == DEFAULT
-    if outcome.verdict is Verdict.ALLOW and unruled:
-        return Decision(Verdict.ALLOW, "a hook allows it", origin="hook")
-    return decision
 
 
 @dataclass(frozen=True)
@@ -176,7 +127,12 @@ class Hooks:
         answers = host.together(
             [partial(self._run, hook, payload, occasion, host) for hook in matching]
         )
-        return self._merged(matching, answers, occasion)
+        outcome = put_together(
+            matching, answers, occasion.payload, lambda text: self._tell(occasion, text)
+        )
+        if outcome.halt is not None:
+            self.halt(occasion.agent or "", outcome.halt)
+        return outcome
 
     def must_see(self, event: str, occasion: Occasion) -> bool:
         """Whether some hook's failure to look counts as its no."""
@@ -208,7 +164,7 @@ class Hooks:
         try:
             answer = run_handler(hook, payload, self._around, host, occasion.most)
         except HookFault as error:
-            fault, answer = error, _failed(hook, error)
+            fault, answer = error, answer_of_failed(hook, error)
         self._record(hook, occasion, answer, fault, started)
         if answer.message:
             self._tell(occasion, answer.message)
@@ -258,81 +214,8 @@ class Hooks:
                 follows = "so the result is withheld"
             self._tell(occasion, f"the hook {hook.origin} failed, {follows}: {fault}")
 
-    def _merged(
-        self, hooks: Sequence[Hook], answers: Sequence[Answer], occasion: Occasion
-    ) -> Outcome:
-        event = HOOK_EVENTS[hooks[0].event]
-        verdicts = [answer.verdict for answer in answers if answer.verdict is not None]
-        verdict = max(verdicts, key=list(Verdict).index, default=None)
-        reasons = [answer.reason for answer in answers if answer.verdict is verdict is not None]
-        changed, removed = self._rewritten(hooks, answers, occasion)
-        halts = [answer.halt for answer in answers if answer.halt is not None]
-        halt = "; ".join(halts) if halts else None
-        if halt is not None:
-            self.halt(occasion.agent or "", halt)
-            if event.gates:
-                verdict, reasons = Verdict.DENY, halts
-        return Outcome(
-            verdict=verdict,
-            reason="; ".join(dict.fromkeys(reasons)),
-            changed=changed,
-            removed=removed,
-            output=self._replaced(hooks, answers, occasion),
-            context="\n".join(answer.context for answer in answers if answer.context),
-            halt=halt,
-        )
-
-    def _rewritten(
-        self, hooks: Sequence[Hook], answers: Sequence[Answer], occasion: Occasion
-    ) -> tuple[dict[str, Json], frozenset[str]]:
-        """What becomes of the input. Each hook wrote a whole one, against the same original."""
-        original: Any = occasion.payload.get("tool_input", {})
-        gone = object()
-        final: dict[str, Any] = {}
-        for hook, answer in zip(hooks, answers, strict=True):
-            if answer.updated is None:
-                continue
-            for key in {**original, **answer.updated}:
-                value = answer.updated.get(key, gone)
-                if key in original and value == original[key]:
-                    continue
-                if key in final and final[key] != value:
-                    text = f"two hooks rewrote {key!r}; {hook.origin} was declared last and counts"
-                    self._tell(occasion, text)
-                final[key] = value
-        changed = {key: value for key, value in final.items() if value is not gone}
-        return changed, frozenset(final) - frozenset(changed)
-
-    def _replaced(
-        self, hooks: Sequence[Hook], answers: Sequence[Answer], occasion: Occasion
-    ) -> str | None:
-        """What becomes of the result. Each hook saw the same original, so that nothing makes up
-        for one that failed."""
-        final: str | None = None
-        for hook, answer in zip(hooks, answers, strict=True):
-            if answer.output is None or answer.output == final:
-                continue
-            if final == WITHHELD:
-                break
-            if final is not None and answer.output != WITHHELD:
-                text = f"two hooks replaced the result; {hook.origin} was declared last and counts"
-                self._tell(occasion, text)
-            final = answer.output
-        return final
-
     def _tell(self, occasion: Occasion, text: str) -> None:
         self._emit("notice", occasion.agent, text=text)
-
-
-def _failed(hook: Hook, fault: HookFault) -> Answer:
-    """What it means that a hook failed."""
-    if hook.beside:
-        return Answer()
-    withheld = HOOK_EVENTS[hook.event].replaces and (hook.denies_on_error or fault.meant_to_replace)
-    if withheld:  # without the fault: it may show what must not be seen
-        return Answer(output=WITHHELD)
-    denied = Verdict.DENY if hook.denies_on_error else None
-    return Answer(denied, f"the hook itself failed ({hook.origin}): {fault}")
 
 
 def no_hooks() -> Hooks:

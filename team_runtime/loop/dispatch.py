@@ -27,7 +27,7 @@ from team_runtime.guard.base import (
     strictest,
 )
 from team_runtime.guard.hook_events import PRE_TOOL_USE
-from team_runtime.guard.hooks import Outcome, weighed
+from team_runtime.guard.hook_outcome import Outcome, weighed
 from team_runtime.loop.asking import Ask, Checked
 from team_runtime.loop.hooked import AgentHooks, with_context
 from team_runtime.models.base import INVALID_JSON

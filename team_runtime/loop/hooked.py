@@ -23,15 +23,8 @@ from team_runtime.guard.hook_events import (
     TEAMMATE,
     TEAMMATE_IDLE,
 )
-from team_runtime.guard.hooks import (
-    BLOCKS_IN_A_ROW,
-    NOTHING,
-    WITHHELD,
-    Hooks,
-    Occasion,
-    Outcome,
-    no_hooks,
-)
+from team_runtime.guard.hook_outcome import NOTHING, WITHHELD, Outcome
+from team_runtime.guard.hooks import BLOCKS_IN_A_ROW, Hooks, Occasion, no_hooks
 from team_runtime.loop.asking import Checked
 from team_runtime.text import element
 from team_runtime.tools.base import Place, ToolContext

@@ -16,8 +16,9 @@ from team_runtime.app.tools import TOOL_NAMES
 from team_runtime.guard.hook_config import Hook, PythonHook, parse_hooks, python_hooks
 from team_runtime.guard.hook_hosts import Host, ThreadHost
 from team_runtime.guard.hook_origin import Source
+from team_runtime.guard.hook_outcome import Outcome
 from team_runtime.guard.hook_run import Surroundings
-from team_runtime.guard.hooks import Hooks, Occasion, Outcome
+from team_runtime.guard.hooks import Hooks, Occasion
 from team_runtime.process.environment import scrubbed
 from tests.support.state import Events
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from team_runtime.errors import HookRefused
 from team_runtime.guard.base import Verdict
 from team_runtime.guard.hook_config import Hook
-from team_runtime.guard.hooks import NOTHING, WITHHELD, Occasion, Outcome
+from team_runtime.guard.hook_outcome import NOTHING, WITHHELD, Outcome
+from team_runtime.guard.hooks import Occasion
 from tests.support.hooking import (
     INPUT,
     calling,
