@@ -70,7 +70,8 @@ def test_a_teammates_commands_change_its_worktree_alone(root: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions", "dontAsk"])
 def test_no_mode_and_no_second_try_runs_a_command_outside_of_it(root: Path, mode: str) -> None:
-    """claude-code#14268, #34315, #33681, #15789: what had been blocked was run again without it."""
+    """claude-code#14268, #34315, #33681, #15789, sandbox-runtime#13, #97: what had been blocked was
+    run again without it, or by a tool that it did not hold."""
     tried = "echo x > ../../made.txt"
 
     def anna(seen: Seen) -> Iterator[Any]:

@@ -225,7 +225,7 @@ def test_trust_is_only_its_users_to_read(home: Home) -> None:
 
 
 def test_trust_survives_many_who_give_it_at_once(home: Home) -> None:
-    """claude-code#28922, #29143: many who wrote spoilt a file of the user."""
+    """claude-code#28922, #29143, #24130, #58736: many who wrote spoilt a shared file."""
     full(home)
     roots = [home.root.parent / f"w{n}" for n in range(8)]
     found = home.survey()

@@ -41,6 +41,7 @@ def test_a_status_is_an_error_with_its_output(desk: Desk) -> None:
 
 
 def test_works_in_its_directory(desk: Desk) -> None:
+    """Claude Code's changelog: where one command had gone, the next began."""
     assert desk.do("bash", command="pwd -P") == f"{desk.root}\n"
     desk.do("bash", command="cd / && touch /dev/null")
     assert desk.do("bash", command="pwd -P") == f"{desk.root}\n"

@@ -162,6 +162,7 @@ def conditional(rule: Any, event: str = "PreToolUse", matcher: str = "") -> dict
     ],
 )
 def test_what_is_not_right_is_refused_with_its_place(given: Any, said: str) -> None:
+    """Among them CVE-2025-6514: an address that no web server has."""
     with pytest.raises(InputError, match=said) as refused:
         parsed(given)
     assert str(refused.value).startswith(f"{ORIGIN}: hooks")
