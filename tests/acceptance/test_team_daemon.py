@@ -23,8 +23,10 @@ from team_runtime.config import Settings
 from team_runtime.daemons.schedules import Schedule
 from team_runtime.errors import DaemonRunning, InputError, StoreFailed, TeamError
 from team_runtime.store.presence import hold_daemon, hold_team
+from tests.support import reminded
 from tests.support.api import Seen, team_environment
 from tests.support.cli import team_here
+from tests.support.kills import DYING, PROJECT
 from tests.support.scripted_team import (
     MODEL,
     Playing,
@@ -37,10 +39,7 @@ from tests.support.scripted_team import (
     spawn,
 )
 
-PLAYBOOK = """
-def reply(agent, messages):
-    return "It is time."
-"""
+PLAYBOOK = Path(reminded.__file__)
 
 
 def says(*texts: str) -> Script:
@@ -253,9 +252,7 @@ def test_a_daemon_that_could_run_nothing_does_not_start(
 
 def test_one_model_that_can_be_asked_is_enough_to_serve(root: Path) -> None:
     """A session brings its own, and a command-line schedule the one of the settings."""
-    playbook = root.parent / "playbook.py"
-    playbook.write_text(PLAYBOOK)
-    check_models(["claude-x", f"scripted:{playbook}"], {})
+    check_models(["claude-x", f"scripted:{PLAYBOOK}"], {})
     check_models(["acme:x", "claude-x"], {"ANTHROPIC_API_KEY": "k"})
     with pytest.raises(InputError, match="acme"):
         check_models(["acme:x", "claude-x"], {})
@@ -270,13 +267,11 @@ def test_a_second_daemon_is_refused_by_name(root: Path) -> None:
 class Real:
     """A daemon of its own, as a service manager starts it."""
 
-    def __init__(self, root: Path) -> None:
-        playbook = root.parent / "playbook.py"
-        playbook.write_text(PLAYBOOK)
+    def __init__(self, root: Path, playbook: Path = PLAYBOOK, **environ: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "team_runtime", "daemon", "--model", f"scripted:{playbook}"],
             cwd=root,
-            env=team_environment(root.parent),
+            env={**team_environment(root.parent), "PYTHONPATH": str(PROJECT), **environ},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -399,8 +394,43 @@ def test_a_signal_is_heard_right_after_a_run_that_was_woken(root: Path) -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-def are_over(root: Path, ids: list[str]) -> bool:
-    return all(entry.is_over for entry in map(outside(root).schedules.get, ids))
+def finish(root: Path, ids: list[str]) -> None:
+    """A daemon goes on until all is over; each has fired once and was delivered once."""
+    with Real(root) as last:
+        last.until("waiting for schedules")
+        while not all(outside(root).schedules.get(id).is_over for id in ids):
+            last.until("run_ended")
+        assert last.end(signal.SIGTERM) == 0
+    for id in ids:
+        ((state, session),) = firings(root, id)
+        assert state == "acknowledged"
+        entries = outside(root).sessions.transcript(str(session), "lead").entries()
+        mail = [each for entry in entries for each in entry.get("mail", ())]
+        assert len([each for each in mail if id in each]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "schedule_fired",
+        "run_started",
+        "message_sent",
+        "message_delivered",
+        "turn_started",
+        "turn_ended",
+        "schedule_ended",
+        "run_ended",
+    ],
+)
+def test_killed_right_after_each_step_of_a_firing(root: Path, kind: str) -> None:
+    """From the record of the slot to the end of its run, in two daemons of which each dies once."""
+    ids = [due(root) for _ in range(3)]
+    for number in ("1", "2"):
+        place = {"TEAM_TEST_DIE_ON": f"{kind}:{number}", "TEAM_TEST_PLAYS": "reminded"}
+        with Real(root, DYING, **place) as process:
+            assert process.process.wait(50) == -signal.SIGKILL
+    finish(root, ids)
 
 
 @pytest.mark.fault
@@ -412,13 +442,4 @@ def test_twenty_kills_of_a_real_daemon(root: Path) -> None:
         with Real(root) as process:
             time.sleep(0.4 + 0.08 * n)
             process.end(signal.SIGKILL)
-    with Real(root) as last:
-        while not are_over(root, ids):
-            last.until("run_ended")
-        last.end(signal.SIGTERM)
-    for id in ids:
-        ((state, session),) = firings(root, id)
-        assert state == "acknowledged"
-        entries = outside(root).sessions.transcript(str(session), "lead").entries()
-        mail = [each for entry in entries for each in entry.get("mail", ())]
-        assert len([each for each in mail if id in each]) == 1
+    finish(root, ids)
