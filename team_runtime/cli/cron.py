@@ -185,6 +185,8 @@ def _public(entry: Entry) -> dict[str, Any]:
 def _line(entry: Entry) -> str:
     schedule = entry.schedule
     life = "" if schedule.durable else "  session-only"
+    life += f"  until {schedule.shown(schedule.expires)}" if schedule.expires else ""
+    life += f"  missed: {schedule.misfire}" if schedule.misfire != "once" else ""
     wakes = f"{schedule.session or 'a new session'}/{schedule.to}"
     over = "fired" if entry.history.open else "over"
     next_ = schedule.shown(entry.next) if entry.next else over

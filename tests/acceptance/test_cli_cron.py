@@ -65,6 +65,8 @@ def test_the_options_are_kept(tmp_path: Path) -> None:
     assert (added["session"], added["to"]) == (session, "anna")
     assert (added["misfire"], added["recurring"], added["jitter"]) == ("all", False, 30)
     assert added["expires"] == "2098-12-31T15:00:00Z"
+    listed = team_here(tmp_path, "cron", "list").out
+    assert f"  until 2099-01-01T00:00:00+09:00  missed: all  wakes {session}/anna  x" in listed
 
 
 @pytest.mark.parametrize(
