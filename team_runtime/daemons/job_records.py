@@ -28,6 +28,8 @@ LOST: Final = "lost"
 """Its run died, and the job with it: nobody knows how far it came."""
 KEPT: Final = 100
 """How many jobs that have ended are kept, with their output."""
+SLACK: Final = 20
+"""How many more there may be while a run is going, so that not each end of a job costs a look."""
 _ID: Final = re.compile(r"job_([1-9]\d{0,11})")
 
 
@@ -156,6 +158,13 @@ class JobStore:
         """Forget a job, with its output."""
         self._store.remove(self._path(job.id), self.requests / job.id)
         shutil.rmtree(self.output(job.id), ignore_errors=True)
+
+    def forget_oldest(self) -> None:
+        """Forget the oldest jobs of whose end their agents know, once there are more than `SLACK`
+        too many."""
+        if len(self._numbers()) > KEPT + SLACK:
+            for job in [job for job in self.all() if job.told][:-KEPT]:
+                self.discard(job)
 
     def prune(self) -> None:
         """Forget the oldest jobs that have ended, so that no more than `KEPT` are left, and output

@@ -277,6 +277,8 @@ class Jobs:
         with contextlib.suppress(TeamError):
             seconds = self.parts.clock.monotonic() - running.began
             self.telling.announce(running.job, seconds, problem)
+            with self._lock:
+                self.parts.store.forget_oldest()
 
     def _ended(self, running: _Running) -> Job:
         program, spool, job = running.program, running.spool, running.job

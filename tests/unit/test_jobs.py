@@ -16,7 +16,7 @@ import pytest
 from team_runtime.bus.maildir import Maildir
 from team_runtime.bus.message import Message
 from team_runtime.daemons.job_parts import JobLimits, JobParts
-from team_runtime.daemons.job_records import KEPT, KILLED, Job, JobStore, job_record, lost
+from team_runtime.daemons.job_records import KEPT, KILLED, SLACK, Job, JobStore, job_record, lost
 from team_runtime.daemons.job_text import PAGE, new_output, next_output, notification
 from team_runtime.daemons.jobs import Jobs
 from team_runtime.errors import JobRefused, ProgramMissing, StoreFailed, UnknownJob
@@ -96,6 +96,21 @@ def test_only_the_newest_that_have_ended_are_kept(store: JobStore) -> None:
     kept = [job.id for job in store.all()]
     assert kept == [f"job_{n}" for n in range(4, KEPT + 4)] + [running.id]
     assert not store.output("job_3").exists()
+
+
+def test_a_run_that_goes_on_and_on_does_not_fill_the_disk(tmp_path: Path) -> None:
+    """All jobs of a run were kept until the next one."""
+    with opened(tmp_path / "yard", NoSandbox()) as yard:
+        untold = yard.store.create(draft)
+        yard.store.save(lost(untold, NOW))
+        for _ in range(KEPT + SLACK):
+            yard.store.save(replace(lost(yard.store.create(draft), NOW), told=True))
+        newest = [yard.run("echo x").id for _ in range(2)]
+    left = [job.id for job in yard.store.all()]
+    assert left[0] == untold.id, "its agent does not know yet"
+    assert left[-2:] == newest
+    assert len(left) in range(KEPT, KEPT + SLACK)
+    assert not yard.store.output("job_2").exists()
 
 
 def test_the_id_and_the_output_of_a_deleted_record_are_not_used_again(store: JobStore) -> None:
