@@ -54,6 +54,12 @@ class Pipes:
         if self.channel is not None:
             self.channel.close()
 
+    def read_rest(self) -> None:
+        """Take what the program wrote and nobody has read yet, however late it is by now: one read
+        takes all that a pipe holds."""
+        for output in self.outputs:
+            output.read()
+
     def completed(self, status: int, timed_out: bool) -> Completed:
         """How it ended. Raises `ProgramMissing` when its limits kept it from starting."""
         if self.gate is not None and self.gate.fault:

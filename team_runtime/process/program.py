@@ -109,6 +109,7 @@ class Program:
                     left += await self._on_thread(self._end_escaped)
                     self.survivors = list({user.pid: user for user in left}.values())
                     readers.cancel_scope.deadline = anyio.current_time() + DRAIN
+                self._pipes.read_rest()
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await end_group(pid)

@@ -29,7 +29,7 @@ from team_runtime.process.usage import group_lives
 GRACE: Final = 1.0
 """Seconds between TERM and KILL."""
 DRAIN: Final = 0.2
-"""Seconds in which output may still arrive once the program has ended."""
+"""Seconds in which others may still write to a program's output once it has ended."""
 _TICK: Final = 0.01
 _SLOW_TICK: Final = 0.1
 _monotonic: Final = SystemClock().monotonic
@@ -113,6 +113,7 @@ async def run_on_loop(command: Command) -> Completed:
                 await end_group(process.pid)
                 status = await process.wait()
                 readers.cancel_scope.deadline = anyio.current_time() + DRAIN
+            pipes.read_rest()
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await end_group(process.pid)
@@ -157,6 +158,7 @@ def _attend(process: subprocess.Popen[bytes], pipes: Pipes, timeout: float) -> b
                 break
         process.wait()
         readers.pump(DRAIN, lambda: not readers.open)
+    pipes.read_rest()
     return timed_out
 
 

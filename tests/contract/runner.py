@@ -6,12 +6,15 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from team_runtime.errors import ProgramMissing
 from team_runtime.process.base import ATTACHED, Command, Completed, Runner
+from team_runtime.process.pipes import Pipes
+from tests.support.interrupted import eventually
 
 ENV = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
 ESCAPES = (
@@ -124,6 +127,23 @@ class RunnerContract:
         gap = f"\n… [{len(whole) - 4000} bytes left out] …\n".encode()
         assert done.dropped == len(whole) - 4000
         assert done.stdout == head + gap + tail
+
+    def test_output_is_whole_however_late_it_is_read(
+        self, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A machine that stood still in that moment: the program is over before the first read."""
+        close = Pipes.close_writers
+
+        def late(pipes: Pipes) -> None:
+            close(pipes)
+            pid = eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+            with suppress(ChildProcessError):  # it is over, and another thread knows already
+                os.waitid(os.P_PID, int(pid), os.WEXITED | os.WNOWAIT)
+
+        monkeypatch.setattr(Pipes, "close_writers", late)
+        monkeypatch.setattr("team_runtime.process.run.DRAIN", -1.0)
+        done = self.sh(runner, "head -c 60000 /dev/zero; echo end >&2; echo $$ > pid", tmp_path)
+        assert done == Completed(0, b"\0" * 60000, b"end\n")
 
     def test_output_that_just_fits_is_whole(self, runner: Runner, tmp_path: Path) -> None:
         done = self.sh(runner, "printf 12345678", tmp_path, keep=8)
