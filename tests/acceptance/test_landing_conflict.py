@@ -30,7 +30,6 @@ def lead(seen: Seen) -> Iterator[Any]:
     yield [call("land_worktree", name="two")]
     assert "two conflicts with main in notes.txt, landed by one (task_1)" in seen.text
     assert "task_3 was made to resolve it" in seen.text
-    yield "Waiting for Ben."
     yield until("task_completed", "ben", 2)
     yield [call("land_worktree", name="two")]
     yield "Both have landed."

@@ -677,7 +677,7 @@ def test_a_refused_landing_moves_no_branch(root: Path) -> None:
     def lead(seen: Seen) -> Iterator[Any]:
         yield bound_task()
         yield [spawn("anna", task_id="task_1")]
-        yield "Waiting."
+        yield until("task_completed", "anna")
         yield [call("land_worktree", name="one")]
         assert "A WorktreeLand hook refused: not on a Friday" in seen.text
         assert log.seen[0]["target"] == "main"
@@ -725,11 +725,12 @@ def test_every_event_of_the_table_is_brought_about(root: Path) -> None:
     def lead(seen: Seen) -> Iterator[Any]:
         yield bound_task()
         yield [spawn("anna", task_id="task_1")]
-        yield "Waiting."
+        yield until("message_sent", "anna", to="lead", type="plan_request")
+        yield [call("glob", pattern="*")]
         asked = seen.message(type="plan_request")
         assert asked is not None
         yield [call("review_plan", request_id=asked["request_id"], approve=True)]
-        yield "Waiting."
+        yield until("task_completed", "anna")
         yield [call("land_worktree", name="one")]
         yield [write("notes.txt")]
         yield "Done."

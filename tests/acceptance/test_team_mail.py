@@ -31,7 +31,7 @@ def test_mail_arrives_between_the_rounds_of_an_unbroken_run_of_calls(root: Path)
 
     def lead(seen: Seen) -> Iterator[Any]:
         yield [spawn("anna")]
-        yield until("tool_ended", "anna")
+        yield until("turn_started", "anna", turn=2)
         yield [say("anna", "Look at the notes too.")]
         yield "Waiting."
 

@@ -332,7 +332,7 @@ def test_a_message_of_the_lead_after_the_approval_does_not_lock_again(root: Path
 def test_what_a_teammate_says_when_its_plan_is_decided_at_once_is_no_result(root: Path) -> None:
     def lead(seen: Seen) -> Iterator[Any]:
         yield from begin()
-        yield until("message_sent", "anna", to="lead", type="plan_request")
+        yield until("turn_started", "anna", turn=2)
         yield [call("glob", pattern="*")]
         yield [review(asked(seen), True)]
         yield "Waiting."
