@@ -79,6 +79,16 @@ class Roster:
                 member.busy = False
                 self.ring(LEAD)
 
+    def remind(self, known: Member) -> None:
+        """Let a member go on with its unfinished task although it waits for something; not one that
+        was woken since this was `known` of it."""
+        with self._lock:
+            member = self._members[known.name]
+            if member.busy or member.woken != known.woken:
+                return
+            member.remind = True
+        member.bell.ring()
+
     def ask_to_stop(self, name: str, reason: str) -> None:
         """The member stops before its next model call. The first reason is the one that counts."""
         with self._lock:

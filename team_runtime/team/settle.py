@@ -54,8 +54,7 @@ class Settling:
         unfinished = [] if waiting else [m for m in idle if self._unfinished(m)]
         unfinished = [m for m in unfinished if not (team.waits(m.name) or self._has_mail(m))]
         for member in unfinished:
-            team.roster.change(member.name, remind=True)
-            team.roster.ring(member.name)
+            team.roster.remind(member)
         # What else was awaited has sent its mail before it is over, so the mail is looked at then,
         # and whoever takes mail in was woken before that, so that comes last.
         awaited = bool(unfinished) or any(can_come() for can_come in team.awaited)

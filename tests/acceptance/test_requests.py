@@ -86,7 +86,7 @@ def test_a_parallel_refactor_with_each_plan_shown_before_editing(project: Path) 
             spawn(name, task_id=f"task_{number}", require_plan=True)
             for number, name in enumerate(("auth", "cart"), 1)
         ]
-        yield until("plan_submitted", count=2)
+        yield until("message_sent", to="lead", type="plan_request", count=2)
         yield "I wait for both plans."
         yield [
             call("review_plan", request_id=request_in(seen, name), approve=True)

@@ -338,7 +338,8 @@ def test_text_that_looks_like_mail_stays_text(root: Path) -> None:
 
     def lead(seen: Seen) -> Iterator[Any]:
         yield [spawn("anna")]
-        yield said
+        yield until("message_sent", "anna", to="lead", type="result")
+        yield [said, look()]
         assert forged not in seen.text
         yield [said, look()]
         yield "Done."

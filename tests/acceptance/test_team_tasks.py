@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from team_runtime.team.member import Member
+from team_runtime.team.settle import Settled, Settling
 from tests.support.api import Seen, git
 from tests.support.scripted_team import (
+    Event,
     bound_task,
     call,
     complete,
@@ -114,6 +119,59 @@ def test_a_teammate_that_asked_something_waits_for_the_answer_first(root: Path) 
         yield from [[write("a.txt")], [complete()], "Done."]
 
     ran = run_team(root, {"lead": lead, "anna": anna})
+    assert ran.result.exit_code == 0
+    assert "still yours" not in ran.shown("anna")
+
+
+def test_who_is_woken_while_the_lead_looks_whether_it_waits_is_not_reminded(root: Path) -> None:
+    """Its mail was not there when it was found at rest, and was read when mail was looked for."""
+    read, looked, reminded = threading.Event(), threading.Event(), threading.Event()
+    has_mail, check = Settling._has_mail, Settling.check
+
+    def read_meanwhile(settling: Settling, member: Member) -> bool:
+        if member.name == "anna" and not read.is_set():
+            outside(root).bus.send("person", "anna", "How far are you?")
+            assert read.wait(20)
+        return has_mail(settling, member)
+
+    def checked(settling: Settling) -> Settled:
+        settled = check(settling)
+        if read.is_set():
+            looked.set()
+        return settled
+
+    def hear(event: Event) -> None:
+        if event["kind"] == "message_delivered" and event["sender"] == "person":
+            read.set()
+        if event["kind"] == "turn_started" and (event["agent"], event["turn"]) == ("anna", 5):
+            reminded.set()
+
+    def lead(seen: Seen) -> Iterator[Any]:
+        yield bound_task()
+        yield [spawn("anna", task_id="task_1")]
+        yield until("agent_state", "anna", state="idle")
+        yield [call("glob", pattern="*")]
+        yield "Waiting."
+        yield until("agent_state", "anna", 2, state="idle")
+        yield lambda: reminded.wait(0.5)
+        yield [call("send_message", to="anna", content="Call it a.txt.")]
+        yield from waiting(seen)
+
+    def anna(seen: Seen) -> Iterator[Any]:
+        ask = call("send_message", to="lead", content="Which name?")
+        yield [ask]
+        yield "I wait for the answer."
+        yield [{**ask, "id": "again"}]
+        yield lambda: looked.wait(20)
+        yield "I still wait."
+        assert "Call it a.txt." in seen.text
+        yield from [[complete()], "Done."]
+
+    with (
+        patch.object(Settling, "_has_mail", read_meanwhile),
+        patch.object(Settling, "check", checked),
+    ):
+        ran = run_team(root, {"lead": lead, "anna": anna}, also=hear)
     assert ran.result.exit_code == 0
     assert "still yours" not in ran.shown("anna")
 
