@@ -54,7 +54,8 @@ def check_records(repository: Repository) -> None:
     if repository.is_tracked(".team"):
         raise RefusedError(
             "Git tracks the .team of this repository, so sessions and approvals in it may be "
-            "somebody else's. Nothing was started. Remove it: git rm -r .team"
+            "somebody else's. Nothing was started. If all of it is your own, keep it out of git: "
+            "git rm -r --cached .team; if not, delete it: git rm -r .team"
         )
 
 

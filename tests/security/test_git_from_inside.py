@@ -3,7 +3,6 @@ and where nothing confines it, ours runs none of it when it commits, lands and l
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -156,7 +155,7 @@ def test_a_folder_that_git_takes_for_a_repository(tmp_path: Path) -> None:
     """Whoever starts a team in there is told so, and its settings run nothing."""
     root, ran = new_repository(tmp_path), tmp_path / "ran"
     inner = evil(tmp_path, f"touch '{ran}'") / ".git"
-    os.rename(inner, root / "vendor")  # noqa: PTH104 - a folder
+    inner.rename(root / "vendor")
     for bare in ("true", "false"):
         git(root, "config", "--file", "vendor/config", "core.bare", bare)
         with pytest.raises(NotARepository):

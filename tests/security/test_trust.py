@@ -392,7 +392,7 @@ def test_records_that_came_with_the_repository_start_nothing(tmp_path: Path) -> 
     git(root, "add", "--force", ".team/sessions")
     git(root, "commit", "--quiet", "--message=A session")
     for resumed in (session, None):
-        with pytest.raises(RefusedError, match=r"git rm -r \.team"):
+        with pytest.raises(RefusedError, match=r"git rm -r --cached \.team.* git rm -r \.team"):
             run_team(root, scripts, resume=resumed)
     with pytest.raises(RefusedError, match="Nothing was started"):
         check_settings(outside(root), Settings())

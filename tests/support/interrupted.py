@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,7 @@ class Terminal:
         self.master, slave = pty.openpty()
         self.path = os.ttyname(slave)
         self._slave = slave
+        self._enough, self._stop = os.pipe()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -75,15 +78,19 @@ class Terminal:
         os.close(self._slave)
 
     def close(self) -> None:
-        """As when a person closes the window."""
+        """As when a person closes the window. The reading ends first: it would keep it open."""
+        os.close(self._stop)
+        self._reader.join()
+        os.close(self._enough)
         os.close(self.master)
 
     def _read(self) -> None:
-        try:
-            while data := os.read(self.master, 4096):
+        ends = [self.master, self._enough]
+        with suppress(OSError):  # the program has closed it
+            while self._enough not in select.select(ends, [], [])[0]:
+                if not (data := os.read(self.master, 4096)):
+                    return
                 self.seen += data
-        except OSError:
-            return
 
 
 class Interrupted:
